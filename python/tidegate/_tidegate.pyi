@@ -152,9 +152,9 @@ class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached, or the system is out of memory.
 
     If the system refuses an allocation (for example because of `ulimit -v`), this error is raised,
-    and no memory is used. On Linux, it is also raised for an allocation of 64 MiB or more that
-    exceeds the memory left on the machine or in the container. Simultaneous allocations by other
-    processes are not taken into account, so the system may still kill a process.
+    and no memory is used. On Linux, the error is also raised for an allocation of 64 MiB or more
+    that exceeds the memory left on the machine or in the container. Simultaneous allocations by
+    other processes are not taken into account, so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -246,8 +246,8 @@ class BatchReader(Generic[_StatsT_co]):
     A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
     may block, such as those of generators, are read on a separate thread. A stream may call
-    `stats()` and `close()` on the merge by which it is read. If it requests a batch from this
-    merge, a `TidegateError` is raised, because the batch would depend on itself.
+    `stats()` and `close()` on the merge by which it is read. If the stream requests a batch from
+    this merge, a `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -445,8 +445,8 @@ class Source:
 
         Args:
             ts: An integer in the unit of the time column. For a timestamp column, `ts` may also be
-                a `numpy.datetime64`, or a datetime, which needs a time zone if the column has one
-                and otherwise must not have one. For a date column, `ts` may also be a date.
+                a `numpy.datetime64` or a datetime. A datetime must have a time zone if, and only
+                if, the column has one. For a date column, `ts` may also be a date.
 
         Raises:
             TidegateError: The time has a different type than the column, or is not a whole number
@@ -711,10 +711,10 @@ class Operator(Generic[_StatsT_co]):
             OrderError: Rows that would follow the new source's rows at `since` may already have
                 been emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed. It is also
-                raised if `side` is missing, or is given for an operator without sides. Other causes
-                are a missing `lateness` if the other sources have different values, and more than
-                65536 sources.
+            TidegateError: The operator is an aggregation, whose set of sources is fixed. The error
+                is also raised if `side` is missing, or is given for an operator without sides.
+                The same applies if `lateness` is missing although the other sources have different
+                values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -729,7 +729,7 @@ class Operator(Generic[_StatsT_co]):
         basis.
 
         A row counts towards its source's share from the time it is pushed until a poll finds that
-        it is no longer needed. All rows of a push continue to count until the last one has been
+        it is no longer needed. All rows from a push continue to count until all of them have been
         processed. A source has to hold the rows that are held back because of `lateness`, and late
         rows until they are returned. In a join, a source also holds each row that later rows may
         match, together with the other rows from the same push. If each source's share is large
@@ -837,11 +837,11 @@ class Operator(Generic[_StatsT_co]):
                 then has a last column `watermark` of 64-bit integers, which is null in result rows.
                 A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
                 and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. It follows all results below its value. The results do not
-                change, but the positions of the punctuations among them depend on when the sink
-                accepts batches. Punctuations do not affect `memory_limit`, snapshots or digests. A
-                source of another operator does not accept punctuations; in a `Chain`, it receives
-                the promises without such rows.
+                punctuation is emitted. The punctuation follows all results below its value. The
+                results do not change, but the positions of the punctuations among them depend on
+                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
+                or digests. A source of another operator does not accept punctuations; in a `Chain`,
+                it receives the promises without such rows.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -850,7 +850,7 @@ class Operator(Generic[_StatsT_co]):
             SchemaError: Punctuations are requested, but the results already have a column
                 `watermark`.
             TypeError: The sink has an unsupported type.
-            Exception: The sink raised this exception. The next poll returns the batch that the sink
+            Exception: The sink raised an exception. The next poll returns the batch that the sink
                 did not accept.
         """
 
@@ -886,11 +886,11 @@ class Operator(Generic[_StatsT_co]):
                 then has a last column `watermark` of 64-bit integers, which is null in result rows.
                 A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
                 and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. It follows all results below its value. The results do not
-                change, but the positions of the punctuations among them depend on when the sink
-                accepts batches. Punctuations do not affect `memory_limit`, snapshots or digests. A
-                source of another operator does not accept punctuations; in a `Chain`, it receives
-                the promises without such rows.
+                punctuation is emitted. The punctuation follows all results below its value. The
+                results do not change, but the positions of the punctuations among them depend on
+                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
+                or digests. A source of another operator does not accept punctuations; in a `Chain`,
+                it receives the promises without such rows.
 
         Returns:
             A context manager that runs the thread.
@@ -1090,8 +1090,8 @@ class Operator(Generic[_StatsT_co]):
         threads, a different `parallelism`, or a different aggregation algorithm. A snapshot
         contains all pushed rows that may still be needed, late rows that have not been returned,
         and results that have not been returned. All rows that are ready are processed before the
-        snapshot is taken. Their results do not count towards `memory_limit`, so poll the operator
-        soon afterwards. Operators with equal histories return equal bytes.
+        snapshot is taken. The results of these rows do not count towards `memory_limit`, so poll
+        the operator soon afterwards. Operators with equal histories return equal bytes.
 
         Returns:
             The bytes, which include a version and a checksum.
@@ -1132,8 +1132,8 @@ class Operator(Generic[_StatsT_co]):
 
         Raises:
             StateError: The snapshot is damaged, was written by another version of tidegate, or
-                belongs to another query, or this operator has already been used. In that case, the
-                operator is unchanged, or closed if damage was detected late.
+                belongs to another query, or this operator has already been used. The operator is
+                then unchanged, or closed if the damage was detected late.
             MemoryLimitError: The rows and the state do not fit into `memory_limit`. The operator is
                 unchanged, so you can raise the limit and restore the snapshot.
             ClosedError: The operator was created before this process was forked.
@@ -2555,7 +2555,7 @@ class JoinPlan:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last right row of a key may match regardless of its age.
+        """Whether the last right row with a given key may match regardless of its age.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query

@@ -148,8 +148,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
-            is malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
-            times, also raises this error.
+            is malformed. The error is also raised if `tolerance` is an integer although times are
+            dates or timestamps, or a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
@@ -262,8 +262,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
-            is malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
-            times, also raises this error.
+            is malformed. The error is also raised if `tolerance` is an integer although times are
+            dates or timestamps, or a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.

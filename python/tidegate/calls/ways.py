@@ -150,7 +150,7 @@ def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
     """Return the columns that order the rows of each side.
 
     Raises:
-        TidegateError: The join has no time column by which its rows can be divided.
+        TidegateError: The join has no time column that can be used to divide its rows.
     """
     return bounded_joins.reach_of(query, plan).starts
 

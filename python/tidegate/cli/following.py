@@ -26,7 +26,7 @@ from tidegate.types import Length
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of rows read and written; its string is the last line that the command prints."""
+    """The numbers of rows read and written; as a string, the last line that the command prints."""
 
     rows: int
     late: int

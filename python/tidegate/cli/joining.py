@@ -23,7 +23,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of rows read and written; its string is the last line that the command prints."""
+    """The numbers of rows read and written; as a string, the last line that the command prints."""
 
     left: int
     right: int
@@ -31,7 +31,7 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the counts, and the speed in input rows per second."""
+        """Return the counts and the speed in input rows per second."""
         speed = (self.left + self.right) / max(self.seconds, 1e-9)
         return (
             f"{self.left:,} rows left, {self.right:,} rows right, {self.out:,} rows out, "

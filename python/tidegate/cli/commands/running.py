@@ -26,7 +26,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     quiet: bool,
     traceback: bool,
 ) -> None:
-    """Join two files and write the result to a third, or print the plan."""
+    """Join two files and write the result to a third file, or print the plan."""
     if explain:
         with failures_in_one_line(traceback=traceback):
             plan = joining.plan(job)
