@@ -38,7 +38,7 @@ def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
 
 
 def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each unsafe block and function."""
+    """Yield the first and the last line of each unsafe block and each unsafe function."""
     code = NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), source)
     for match in UNSAFE.finditer(code):
         depth, end = 1, match.end()

@@ -1,4 +1,4 @@
-"""Lets griffe read the package's docstrings for the reference on the site.
+"""Enables griffe to read the package's docstrings for the reference pages on the site.
 
 Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings have a section
 `Example`, which griffe treats as a note.

@@ -1,4 +1,4 @@
-"""Prepare README.md and pyproject.toml for a package index: index_page.py URL REF.
+"""Prepare README.md and pyproject.toml for a package index; run `index_page.py URL REF`.
 
 README.md links to other files in the repository, but a package index does not contain them. The
 address of the repository is known only when a release is built. This script runs in the checkout

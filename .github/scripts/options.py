@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return a file's text, with the options from the table written into it."""
+    """Return the text of a file after writing the options from the table into it."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):
@@ -78,7 +78,7 @@ def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
         is_native = file.endswith(".pyi") and isinstance(node, ast.FunctionDef)
         if not own or (is_native and node.name not in NATIVE):
             continue
-        # From bottom to top, so that line numbers above stay valid.
+        # From bottom to top, so that the line numbers above remain valid.
         if isinstance(node, ast.ClassDef):
             _declare(lines, _constructor(node), own)
         _describe(lines, node, own)
@@ -169,13 +169,13 @@ def _listed(functions: Sequence[str]) -> str:
         return "joins in batches"
     else:
         words, rest = [], list(functions)
-    # A function includes its form that returns batches.
+    # The name of a function also covers its variant that returns batches.
     rest = [name for name in rest if name.removesuffix("_batches") not in rest[: rest.index(name)]]
     return ", ".join([*words, *(f"`{name}`" for name in rest)])
 
 
 def _files() -> Iterator[tuple[Path, str, str]]:
-    """Yield each file with its current text and the text it should have."""
+    """Yield each file with its current text and the text that it should have."""
     for file in FILES:
         path = PACKAGE / file
         text = path.read_text(encoding="utf-8")

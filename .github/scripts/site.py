@@ -3,8 +3,7 @@
 `zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
 file becomes a page below `repository/`. Pictures and data files are copied to the same place
-unchanged. The site therefore does not need the address of a repository, and all its links work
-offline.
+unchanged. The site therefore does not need the repository's address, and all links work offline.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DOCS = Path("docs")
 
 
 def shown(cell: dict[str, Any]) -> str:
-    """Return a notebook cell as Markdown: its text, or its code with the outputs."""
+    """Return a notebook cell as Markdown: its text, or its code followed by the outputs."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
@@ -42,7 +41,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> str:
-    """Return a file as Markdown: a notebook with its outputs, and other code as a code block."""
+    """Return a file as Markdown: a notebook with its outputs, or other code as a code block."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         return "\n\n".join(map(shown, json.loads(text)["cells"])) + "\n"

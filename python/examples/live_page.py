@@ -209,7 +209,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server for an operator's figures that accepts only local connections."""
+    """A server for an operator's figures. It accepts only local connections."""
 
     daemon_threads = True
 
@@ -229,7 +229,7 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(operator: tg.Operator[Any], port: int = 0) -> Server:
-    """Return a server for an operator's page, for a `with` block; port 0 means any free port."""
+    """Return a server for an operator's page, for use with `with`; port 0 means any free port."""
     return Server(operator, port)
 
 

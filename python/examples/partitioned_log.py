@@ -34,7 +34,7 @@ ORDERS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("item", pa.i
 PAYMENTS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("amount", pa.int64())])
 PARTITIONS = [("orders", 0), ("orders", 1), ("payments", 0)]
 
-# The seconds by which a row may be older than an earlier row of its partition.
+# The number of seconds by which a row may be older than an earlier row in the same partition.
 LATENESS = 5
 
 # The maximum number of rows to read from a partition at a time.
@@ -57,7 +57,7 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """Return the next rows of a partition from an offset, or no rows at its end."""
+        """Return the next rows of a partition, starting at an offset, or no rows at its end."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 
@@ -123,7 +123,7 @@ def step(join: tg.IntervalJoin, log: Log) -> bool:
 
 
 def commit(join: tg.IntervalJoin, database: sqlite3.Connection) -> None:
-    """Write the final pairs and the state after them in one transaction."""
+    """Write the final pairs, and the state after them, in one transaction."""
     columns = ["ts", "customer", "amount", "item"]
     with database:
         for batch in iter(join.poll, None):

@@ -105,7 +105,7 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, with the smallest and the largest difference between their values in a
+"""A left and a right column, and the smallest and the largest difference between their values in a
 pair."""
 
 __version__: Final[str]
@@ -233,14 +233,14 @@ _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 class BatchReader(Generic[_StatsT_co]):
     """Read the record batches of a result, in order.
 
-    A result larger than memory can be written batch by batch. A reader is a one-time iterator, an
-    Arrow stream and a context manager. Several threads may read from the same reader, but each
-    batch is returned to only one thread. A process created by `fork()` cannot use its parent's
-    readers.
+    A result that is larger than memory can be written batch by batch. A reader is an Arrow stream,
+    a context manager, and an iterator that can be used only once. Several threads may read from the
+    same reader, but each batch is returned to only one thread. A process that was created by
+    `fork()` cannot use its parent's readers.
 
     If the reader comes from `interval_join_batches`, all worker threads produce batches. The
     threads pause while they are a few batches ahead of the consumer. The reader holds both inputs
-    until it is closed or garbage-collected. The reader also holds 12 bytes per left row and 8 bytes
+    until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
     per right row, or up to 60 bytes per row if rows are out of time order.
 
     A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
@@ -339,11 +339,11 @@ class Source:
     """Feed rows into an operator.
 
     Sources are created by an operator and returned by `Operator.sources`. Each source receives the
-    rows of one stream, such as a file, a connection or a partition. A thread may push into a source
-    while other threads push into other sources or poll the operator. A `Source` object is only a
-    handle: dropping it has no effect, and the source stays open until `close` is called. When a
-    source is used as a context manager, it is closed at the end of the block, or abandoned if the
-    block raises an exception.
+    rows from one stream, such as a file, a connection or a partition. A thread may push into a
+    source while other threads push into other sources or poll the operator. A `Source` object is
+    only a handle: dropping it has no effect, and the source stays open until `close` is called.
+    When a source is used as a context manager, it is closed at the end of the block, or abandoned
+    if the block raises an exception.
 
     The *watermark* of a source is a promise that no subsequent row has an earlier time. The
     watermark is the latest time so far minus the operator's `lateness`, or the time passed to
@@ -363,7 +363,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Among rows with equal times, rows from the source with the lower number come first.
+        Among rows with equal times, rows from sources with lower numbers precede the others.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -399,12 +399,12 @@ class Source:
             {'ts': 10, 'sym': 'A', 'price': 1.0}
 
         Args:
-            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
-                order. Types may differ from the schema if every value can be converted exactly:
-                strings may have another layout, integers another width and times another unit, and
-                floats may be given as integers. A Python float is rounded if the column has a lower
-                precision.
+            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+                pandas or polars DataFrame, or a list of dicts or tuples. The values of tuples are
+                in schema order. Types may differ from the schema if every value can be converted
+                exactly: strings may have another layout, integers another width and times another
+                unit, and floats may be given as integers. A Python float is rounded if the column
+                has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now, but may do so
@@ -412,7 +412,7 @@ class Source:
                 while a thread runs the operator (`Operator.running`). Late rows occupy memory until
                 they are fetched. If all other sources are waiting for this one, and there is still
                 no room once polls have nothing left to do, the call raises an error. The call also
-                raises an error once the thread that ran the operator has failed. A push from that
+                raises an error if the thread that ran the operator has failed. A push from that
                 thread itself, for example in a sink, never waits, because the thread would wait for
                 itself.
 
@@ -462,7 +462,7 @@ class Source:
         *,
         extra: Literal["error", "ignore"] = "error",
     ) -> Coroutine[Any, Any, None]:
-        """Add rows in asyncio, waiting while `memory_limit` leaves no room for them.
+        """Add rows in asyncio code, waiting while `memory_limit` leaves no room for them.
 
         The event loop keeps running during the wait. If the task is cancelled while it waits, no
         rows have been pushed.
@@ -482,19 +482,20 @@ class Source:
             6
 
         Args:
-            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
-                order. Types may differ from the schema if every value can be converted exactly:
-                strings may have another layout, integers another width and times another unit, and
-                floats may be given as integers. A Python float is rounded if the column has a lower
-                precision.
+            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+                pandas or polars DataFrame, or a list of dicts or tuples. The values of tuples are
+                in schema order. Types may differ from the schema if every value can be converted
+                exactly: strings may have another layout, integers another width and times another
+                unit, and floats may be given as integers. A Python float is rounded if the column
+                has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
         Raises:
             SchemaError: A column is missing, has a different kind of type, or is not in the schema.
-            MemoryLimitError: The rows would never fit into `memory_limit`, or there is no room for
-                them while all other sources wait for this one. The message says which limit to set.
+            MemoryLimitError: The rows would never fit into `memory_limit`, or all other sources are
+                waiting for this one and there is no room for the rows. The message says which limit
+                to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
             TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
@@ -552,11 +553,11 @@ class Source:
     def abandon(self, reason: str) -> None:
         """Report that the remaining rows from this source will never arrive.
 
-        Results that are final without these rows are still returned. After that, polling the
+        Results that do not depend on these rows are still returned. After that, polling the
         operator raises an error that states the reason, so that no row is mistaken for an unmatched
-        row. If the block of `with source:` raises an exception, the source is abandoned. In a
-        snapshot of the operator, the source is recorded as open. After a restore into a new
-        operator, the source resumes after the last row that was pushed.
+        row. If a `with source:` block raises an exception, the source is abandoned. In a snapshot
+        of the operator, the source is recorded as open. After a restore into a new operator, the
+        source resumes after the last row that was pushed.
 
         Args:
             reason: The reason, as text for the user.
@@ -602,13 +603,13 @@ class Operator(Generic[_StatsT_co]):
     the number of threads.
 
     In asyncio, use `async for` to read the batches; a separate thread then does the work and waits
-    for rows. Any consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read an
-    operator. Such a consumer waits until all sources are closed.
+    for rows. Any consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read
+    from an operator. Such a consumer waits until all sources are closed.
 
     When an operator is used as a context manager, it is closed at the end of the block. If an
     operator is dropped while it and at least one source are open, a `ResourceWarning` reports the
-    number of its rows. Python shows this warning in development mode. A process created by `fork()`
-    cannot use its parent's operators. `Operator` itself cannot be instantiated.
+    number of its rows. Python shows this warning in development mode. A process that was created by
+    `fork()` cannot use its parent's operators. `Operator` itself cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -711,10 +712,10 @@ class Operator(Generic[_StatsT_co]):
             OrderError: Rows that would follow the new source's rows at `since` may already have
                 been emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed. The error
-                is also raised if `side` is missing, or is given for an operator without sides.
-                The same applies if `lateness` is missing although the other sources have different
-                values, or if there would be more than 65536 sources.
+            TidegateError: The operator is an aggregation, which has a fixed set of sources. The
+                error is also raised if `side` is missing, or is given for an operator without
+                sides. The same applies if `lateness` is missing although the other sources have
+                different values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -736,8 +737,8 @@ class Operator(Generic[_StatsT_co]):
         enough for these rows, an additional eighth, and the next push, then a refused push always
         fits after some polls.
 
-        If the limit is set below the number of bytes held, pushes are refused until there is room.
-        No rows are lost.
+        If the limit is set to less than the number of bytes held, pushes are refused until there is
+        room. No rows are lost.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -765,7 +766,7 @@ class Operator(Generic[_StatsT_co]):
         by later pushes.
 
         Returns:
-            The next results in order, or None. A batch has at most about 33,000 rows in a join, and
+            The next results in order, or None. A batch has at most about 33,000 rows in a join and
             about 40,000 rows in a merge, or more if there are thousands of sources.
 
         Raises:
@@ -776,8 +777,8 @@ class Operator(Generic[_StatsT_co]):
                 the same error.
             TidegateError: A condition cannot be evaluated for a row or a pair. In an aggregation, a
                 sum overflows its type, or a window starts or ends outside the range of 64-bit
-                times. Later polls raise the same error, because rows would be missing from later
-                results.
+                times. Subsequent polls raise the same error, because rows would be missing from
+                their results.
 
         Example:
             >>> join = tg.IntervalJoin(
@@ -800,7 +801,7 @@ class Operator(Generic[_StatsT_co]):
     ) -> None:
         """Pass each result to a sink as soon as it is final, until all sources are closed.
 
-        The call is equivalent to a loop over the operator. Feeders push rows from other threads,
+        This call is equivalent to a loop over the operator. Feeders push rows from other threads,
         and pushes wait while the memory limit leaves no room. Ctrl-C ends the call. A feeder that
         starts before this call should push with `block=True`.
 
@@ -827,12 +828,12 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, and None at the end. A writer with a method `write_batch`,
-                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
-                is closed at the end.
+                receives the batches, followed by None at the end. A writer with a method
+                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
+                source of another operator is closed at the end.
             late: A function that is called with tables of late rows, which have the form that
-                `late` returns. Without this function, late rows are kept, and count towards
-                `memory_limit`, until `late` is called.
+                `late` returns. Without this function, late rows are kept until `late` is called,
+                and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
                 then has a last column `watermark` of 64-bit integers, which is null in result rows.
                 A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
@@ -876,12 +877,12 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, and None at the end. A writer with a method `write_batch`,
-                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
-                is closed at the end.
+                receives the batches, followed by None at the end. A writer with a method
+                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
+                source of another operator is closed at the end.
             late: A function that is called with tables of late rows, which have the form that
-                `late` returns. Without this function, late rows are kept, and count towards
-                `memory_limit`, until `late` is called.
+                `late` returns. Without this function, late rows are kept until `late` is called,
+                and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
                 then has a last column `watermark` of 64-bit integers, which is null in result rows.
                 A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
@@ -911,7 +912,7 @@ class Operator(Generic[_StatsT_co]):
         values. While the operator is halted, its sources do not accept rows, so feeders notice the
         failure immediately. No rows are lost.
 
-        This call resumes the operator. A failed condition counts as false for that pair or row, and
+        This call resumes the operator. A failed condition counts as false for the pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
 
         Example:
@@ -941,8 +942,8 @@ class Operator(Generic[_StatsT_co]):
     def late(self) -> pa.Table:
         """Return the late rows that no earlier call has returned.
 
-        A row is late if its time is below the watermark of its source when it is pushed. Late rows
-        do not appear in any result. A row with an interval end farther away than `max_width` is
+        A row is late if its time is below its source's watermark when it is pushed. Late rows do
+        not appear in any result. A row with an interval end farther away than `max_width` is
         treated like a late row.
 
         Returns: A table whose first three columns are `late_source` (the number of the source),
@@ -1045,9 +1046,9 @@ class Operator(Generic[_StatsT_co]):
     def digest(self) -> Digest:
         """Return the digest of all results that have been returned so far.
 
-        Two runs with equal digests have returned the same rows, regardless of threads, polls and
-        machines. A snapshot includes the digest, so the digest of a run that resumes from a
-        snapshot covers all results since the beginning. With `ordered=False`, rows may be emitted
+        If two runs have equal digests, they have returned the same rows, regardless of threads,
+        polls and machines. A snapshot includes the digest, so the digest of a run that resumes from
+        a snapshot covers all results since the beginning. With `ordered=False`, rows may be emitted
         in any order, so compare `unordered` instead.
 
         Returns: A copy that is not affected by later results.
@@ -1088,10 +1089,10 @@ class Operator(Generic[_StatsT_co]):
         Another operator with the same arguments can restore the snapshot and resume as if this one
         had never stopped. The other operator may run in another process, with a different number of
         threads, a different `parallelism`, or a different aggregation algorithm. A snapshot
-        contains all pushed rows that may still be needed, late rows that have not been returned,
-        and results that have not been returned. All rows that are ready are processed before the
-        snapshot is taken. The results of these rows do not count towards `memory_limit`, so poll
-        the operator soon afterwards. Operators with equal histories return equal bytes.
+        contains all pushed rows that may still be needed, and the late rows and results that have
+        not been returned. All rows that are ready are processed before the snapshot is taken. The
+        results of these rows do not count towards `memory_limit`, so poll the operator soon
+        afterwards. Operators with equal histories return equal bytes.
 
         Returns:
             The bytes, which include a version and a checksum.
@@ -1104,8 +1105,8 @@ class Operator(Generic[_StatsT_co]):
                 the same error.
             TidegateError: A condition cannot be evaluated for a row or a pair. In an aggregation, a
                 sum overflows its type, or a window starts or ends outside the range of 64-bit
-                times. Later polls raise the same error, because rows would be missing from later
-                results.
+                times. Subsequent polls raise the same error, because rows would be missing from
+                their results.
 
         Example:
             >>> arguments = dict(on="ts", by="sym", lower=-2, upper=0)
@@ -1135,7 +1136,7 @@ class Operator(Generic[_StatsT_co]):
                 belongs to another query, or this operator has already been used. The operator is
                 then unchanged, or closed if the damage was detected late.
             MemoryLimitError: The rows and the state do not fit into `memory_limit`. The operator is
-                unchanged, so you can raise the limit and restore the snapshot.
+                unchanged, so you can raise the limit and try again.
             ClosedError: The operator was created before this process was forked.
             TypeError: The argument is not a `bytes` object.
         """
@@ -1174,7 +1175,7 @@ class Merge(Operator[_OperatorStats]):
     """Merge the rows of push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
-    source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
+    source. A row is emitted as soon as no source can deliver a row that precedes it (ScaleJoin,
     section IV.A, *ScaleGate*). The emitted rows and their order depend only on the input rows, not
     on the timing or size of pushes or on the number of threads.
 
@@ -1243,10 +1244,10 @@ class Merge(Operator[_OperatorStats]):
         """Create another reader of the rows.
 
         Like the readers of T-Gate, each reader receives every row in order and may run on its own
-        thread. A reader starts with the rows that no reader and no poll has received yet, so
-        readers created before the first row receive all rows. While there are readers, the merge
-        itself cannot be polled. Each batch is produced once, by the first reader that needs it, and
-        is kept until the slowest reader has received it. Until then, its rows count towards
+        thread. A reader starts with the first row that no reader and no poll has received, so
+        readers created before the first row receive all rows. A merge that has readers cannot
+        itself be polled. Each batch is produced once, by the first reader that needs it, and is
+        kept until the slowest reader has received it. Until then, its rows count towards
         `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
@@ -1392,7 +1393,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 class AsofJoin(StreamJoin):
     """Match each left row with the right row nearest in time, while rows are pushed into sources.
 
-    This is the as-of join for push sources, with any number of sources on each side. The operator
+    This is the as-of join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `asof_join`. A left row is emitted
     once no later row can become its match:
 
@@ -1474,8 +1475,9 @@ class AsofJoin(StreamJoin):
             None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. Both None and 0 mean that the rows are in order.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1541,9 +1543,9 @@ class AsofJoin(StreamJoin):
 class IntervalJoin(StreamJoin):
     """Match rows that are close in time, while rows are pushed into sources.
 
-    This is the interval join for push sources, with any number of sources on each side (the online
-    interval join of PPOIJ, section 2.2). The operator ignores late rows, and otherwise returns the
-    same rows as `interval_join`. A pair is emitted as soon as no source can deliver a row that
+    This is the interval join for push sources (the online interval join from section 2.2 of PPOIJ).
+    Each side may have any number of sources. The operator ignores late rows, and otherwise returns
+    the same rows as `interval_join`. A pair is emitted as soon as no source can deliver a row that
     precedes the later row of the pair. Rows are in *merged order*: by time, then source (left
     sources first), then position. In left, right, full and anti joins, an unmatched row is emitted
     once no further row can match it. Rows are kept only as long as later rows may match them.
@@ -1552,9 +1554,9 @@ class IntervalJoin(StreamJoin):
     the number of threads and `parallelism` do not affect them. Pairs are ordered by their later row
     in merged order, then by their earlier row. An unmatched row is emitted after all pairs whose
     time is the last time at which the row could have matched. For a left row, the last time is its
-    own time plus `upper`; for a right row, it is its own time minus `lower`. The last time is never
-    earlier than the row's own time. If `closed` excludes that end, the last time is one unit
-    earlier. If an end is given as an expression, `max_width` takes its place.
+    own time plus `upper`; for a right row, it is its own time minus `lower`. This last time is
+    never earlier than the row's own time. If `closed` excludes the end of the interval, the last
+    time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1661,10 +1663,10 @@ class IntervalJoin(StreamJoin):
             as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. This option is required
-            with such an end, because it determines how long rows are kept and which rows are
-            compared. A greater width requires more work. A row with an end that is farther away is
-            set aside, like a late row.
+            expression. `max_width` accepts the same values as `lateness`. The option is required
+            for such an end, because it determines how long rows are kept and which rows are
+            compared. A greater width means that more rows are compared. A row with an end that is
+            farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). The load is the number of comparisons that one thread makes, as a multiple of the
             mean of all threads. The factor must be at least 1. With a smaller factor, more keys are
@@ -1677,8 +1679,9 @@ class IntervalJoin(StreamJoin):
             None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. Both None and 0 mean that the rows are in order.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
         parallelism: The assignment of keys to threads. `key`: all rows with the same key are
             processed by one thread. `data`: every thread stores all rows, and each thread finds the
             matches for its share of the rows. `hybrid`: the number of threads for a key depends on
@@ -1832,9 +1835,9 @@ class Aggregate(Operator[_AggregateStats]):
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row whose time is
-            exactly the end of a session starts a new session.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1870,8 +1873,8 @@ class Aggregate(Operator[_AggregateStats]):
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. The row itself is kept only for first and last
-        values. The starts and ends of windows divide time into slices. The state holds 8 to 32
+        Each row is added to one state per function. Rows themselves are kept only for first and
+        last values. The starts and ends of windows divide time into slices. The state holds 8 to 32
         bytes per function, key and slice, for the slices of two windows. Each open session needs an
         additional 56 bytes. Keys without rows in these slices are removed from the state. So are
         values in string, binary and decimal columns that are neither the smallest nor the largest.
@@ -1912,7 +1915,7 @@ class Aggregate(Operator[_AggregateStats]):
 class WindowJoin(StreamJoin):
     """Match rows that fall within each other's sliding windows, while rows are pushed into sources.
 
-    This is the window join for push sources, with any number of sources on each side. The operator
+    This is the window join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
     with all rows in the other side's window, so any condition is possible. Comparisons between
     numeric columns of the two sides, and between their sums and differences, are evaluated by a
@@ -1959,7 +1962,7 @@ class WindowJoin(StreamJoin):
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1983,8 +1986,9 @@ class WindowJoin(StreamJoin):
             None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. Both None and 0 mean that the rows are in order.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
         algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
             faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
@@ -2015,13 +2019,13 @@ class WindowJoin(StreamJoin):
         ordered: Whether results are emitted in the order that the class description specifies. A
             pair is then held back until no source can deliver an earlier row. If False, with
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
-            after both of its rows have been pushed, regardless of lateness and of other sources.
-            The result contains the same rows, but their order depends on the pushes. An unmatched
-            row is emitted once no row from the other side can match it. Rows are kept longer: until
-            the other side has passed their windows. Row-based windows and the other algorithms
-            depend on the merged order, so their pairs are still held back. Pairs whose rows are
-            joined in the same step are then emitted in any order. With `aggs`, rows are emitted in
-            order in either case.
+            after both of its rows have been pushed, regardless of lateness and other sources. The
+            result contains the same rows, but their order depends on the pushes. An unmatched row
+            is emitted once no row from the other side can match it. Rows are kept longer: until the
+            other side has passed their windows. Row-based windows and the other algorithms depend
+            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
+            the same step are then emitted in any order. With `aggs`, rows are emitted in order in
+            either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
             nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
@@ -2082,8 +2086,8 @@ class WindowJoin(StreamJoin):
 class BandJoin(StreamJoin):
     """Match rows with close values over sliding windows, while rows are pushed into sources.
 
-    This is the band join for push sources, with any number of sources on each side: the index-based
-    window join of Shahvarani and Jacobsen, sections 2 to 4. The operator ignores late rows, and
+    This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
+    sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
     otherwise returns the same rows as `band_join`. The window of each side is indexed by value. A
     row is added to the index on its own side and looked up in the index on the other side. Pairs
     outside the band are never examined.
@@ -2096,7 +2100,7 @@ class BandJoin(StreamJoin):
     the window of its side. With row-based windows, it is the time of the newer row that pushes the
     row out of its window.
 
-    With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
+    With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
     row. It is matched with the preceding rows in the window, in merged order, which act as right
     rows. Each pair of rows therefore appears only once, and no row matches itself. A self-join
     keeps one index instead of two.
@@ -2135,16 +2139,16 @@ class BandJoin(StreamJoin):
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2177,9 +2181,9 @@ class BandJoin(StreamJoin):
             creates three left sources.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. If `right` is None, use a single list instead of
-            a pair. Both None and 0 mean that the rows are in order.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. If `right` is None, use a single
+            list instead of a pair. Both None and 0 mean that the rows are in order.
         algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
             the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
@@ -2195,13 +2199,13 @@ class BandJoin(StreamJoin):
         ordered: Whether results are emitted in the order that the class description specifies. A
             pair is then held back until no source can deliver an earlier row. If False, with
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
-            after both of its rows have been pushed, regardless of lateness and of other sources.
-            The result contains the same rows, but their order depends on the pushes. An unmatched
-            row is emitted once no row from the other side can match it. Rows are kept longer: until
-            the other side has passed their windows. Row-based windows and the other algorithms
-            depend on the merged order, so their pairs are still held back. Pairs whose rows are
-            joined in the same step are then emitted in any order. Pairs of a self-join are also
-            held back. With `aggs`, rows are emitted in order in either case.
+            after both of its rows have been pushed, regardless of lateness and other sources. The
+            result contains the same rows, but their order depends on the pushes. An unmatched row
+            is emitted once no row from the other side can match it. Rows are kept longer: until the
+            other side has passed their windows. Row-based windows and the other algorithms depend
+            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
+            the same step are then emitted in any order. Pairs of a self-join are also held back.
+            With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
             nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
@@ -2282,9 +2286,9 @@ def release_memory() -> bool:
     MiB is kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory. Memory
     that is still used by results is not released. The environment variable `TIDEGATE_POOL_BYTES`,
     which is read on import, sets the maximum number of bytes to keep. With 0, all memory is
-    returned immediately, and calls are slower. On Linux with glibc, this function also calls
-    `malloc_trim`, which returns free pages between small arrays, including arrays that belong to
-    other libraries.
+    returned to the system immediately, but calls are slower. On Linux with glibc, this function
+    also calls `malloc_trim`, which returns free pages between small arrays, including arrays that
+    belong to other libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)
@@ -2297,7 +2301,7 @@ def release_memory() -> bool:
 class Digest:
     """A digest of rows that are added batch by batch.
 
-    A digest has a fixed size, regardless of the number of rows. The function `digest` computes the
+    The size of a digest does not depend on the number of rows. The function `digest` computes the
     digest of a whole table; its documentation specifies which rows have equal digests.
 
     Args:
@@ -2586,7 +2590,7 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Convert a duration to the unit of the times of an interval or overlap join.
+        """Convert a duration to the time unit of an interval join or an overlap join.
 
         Args:
             name: The name of the argument, for error messages.
@@ -2607,7 +2611,7 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return the start and end of each row's interval, if ends are computed from columns.
+        """Return the start and the end of each row's interval if ends are computed from columns.
 
         Two rows can match only if their intervals overlap, but overlapping intervals do not
         guarantee a match. On Spark, the join divides rows by these intervals. If a row cannot match
@@ -2615,7 +2619,7 @@ class JoinPlan:
 
         Args:
             side: The side to which the rows belong, `"left"` or `"right"`.
-            rows: Rows with the columns that the plan was created for.
+            rows: Rows with the columns for which the plan was created.
 
         Returns:
             The integer columns `start` and `end`, in the finer of the two sides' units. The result

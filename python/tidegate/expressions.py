@@ -76,7 +76,7 @@ class Expr:
     def __repr__(self) -> str:
         return self._text
 
-    # Hashed by identity, because a set would need the truth value of `==` if two hashes were equal.
+    # Hashed by identity, because a set needs the truth value of `==` if two hashes are equal.
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
@@ -87,7 +87,7 @@ class Expr:
         )
         raise TypeError(message)
 
-    # Makes a numpy scalar on the left defer to the reflected operators.
+    # If a numpy scalar is on the left, this makes it use the reflected operators.
     __array_ufunc__ = None
 
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
@@ -300,7 +300,7 @@ class Expr:
         return _called("substr", self, start, *(() if length is None else (length,)))
 
     def coalesce(self, *others: Operand) -> Expr:
-        """Return the value, or the first of the other values that is not null.
+        """Return the first value that is not null among this value and the others.
 
         Example:
             >>> tidegate.left.size.coalesce(tidegate.right.size, 0)

@@ -212,9 +212,10 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number, which must be an integer for integer times. For dates and timestamps,
-        the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair
-        `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        distance is a number. For integer times, the distance must be an integer. For dates and
+        timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A
+        pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
+        bound.
         """,
         command=OfCommand(
             "The maximum distance between values: one for all columns, or one per column.",
@@ -250,7 +251,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, left first.
+        each side its own window, starting with the left side.
         """,
         default="None",
     ),
@@ -262,7 +263,7 @@ OPTIONS: tuple[Option, ...] = (
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, left first.
+        each side its own window, starting with the left side.
         """,
     ),
     Option(
@@ -418,7 +419,7 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time that a session stays open after its last row. `session` accepts the same values as
+        How long a session stays open after its last row. `session` accepts the same values as
         `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the end of
         a session starts a new session.
         """,
@@ -620,9 +621,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.window_join",),
         """
         The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
-        times, so "the last n rows" is undefined if times are equal.
+        integers. Use a pair to give each side its own window, starting with the left side.
+        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
+        order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -632,9 +633,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number, which must be an integer for integer times. For dates and timestamps,
-        the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on +
-        above`, where None sets no bound.
+        distance is a number. For integer times, the distance must be an integer. For dates and
+        timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on
+        <= l.on + above`, where None sets no bound.
         """,
     ),
     Option(
@@ -653,9 +654,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
-        times, so "the last n rows" is undefined if times are equal.
+        integers. Use a pair to give each side its own window, starting with the left side.
+        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
+        order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -930,10 +931,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. This option is required with
+        expression. `max_width` accepts the same values as `lateness`. The option is required for
         such an end, because it determines how long rows are kept and which rows are compared. A
-        greater width requires more work. A row with an end that is farther away is set aside, like
-        a late row.
+        greater width means that more rows are compared. A row with an end that is farther away is
+        set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -1035,11 +1036,11 @@ OPTIONS: tuple[Option, ...] = (
         order. `sort` sorts the right rows by a band column, and treats the window as an additional
         band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
         `ib-chain` and `round-robin`) process rows in time order, and look up each row in an index
-        of the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows
-        each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
-        merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that
-        `sort` would check more than about a thousand pairs per left row.
+        over the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+        rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+        tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
+        never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows
+        that `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1086,8 +1087,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. Both None and 0 mean that the rows are in order.
+        give each side its own value, starting with the left side. Each item of the pair may be a
+        list with one value per source of that side. Both None and 0 mean that the rows are in
+        order.
         """,
         default="None",
     ),
@@ -1098,9 +1100,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. If `right` is None, use a single list instead of a pair. Both None
-        and 0 mean that the rows are in order.
+        give each side its own value, starting with the left side. Each item of the pair may be a
+        list with one value per source of that side. If `right` is None, use a single list instead
+        of a pair. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1207,7 +1209,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum memory that the call uses in addition to its inputs, as a number of bytes or a
         string such as "2GB". A result that is returned as one table may use half of the limit. With
-        a limit, inputs may be larger than memory. Rows are then joined in time order, as if the
+        a limit, inputs may be larger than memory. Rows are then joined in time order, as if both
         inputs had been sorted by time. None sets no limit.
         """,
         default="None",
@@ -1275,9 +1277,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
-        requires `memory_limit`. Use a pair to give each side its own value, left first. If a row is
-        further out of order, an `OrderError` is raised. With None, an input that is not known to be
-        in order is sorted in temporary files.
+        requires `memory_limit`. Use a pair to give each side its own value, starting with the left
+        side. If a row is further out of order, an `OrderError` is raised. With None, an input that
+        is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1347,7 +1349,7 @@ OPTIONS: tuple[Option, ...] = (
         Whether results are emitted in the order that the class description specifies. A pair is
         then held back until no source can deliver an earlier row. If False, with time-based windows
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
-        have been pushed, regardless of lateness and of other sources. The result contains the same
+        have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
         the other side can match it. Rows are kept longer: until the other side has passed their
         windows. Row-based windows and the other algorithms depend on the merged order, so their
@@ -1364,7 +1366,7 @@ OPTIONS: tuple[Option, ...] = (
         Whether results are emitted in the order that the class description specifies. A pair is
         then held back until no source can deliver an earlier row. If False, with time-based windows
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
-        have been pushed, regardless of lateness and of other sources. The result contains the same
+        have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
         the other side can match it. Rows are kept longer: until the other side has passed their
         windows. Row-based windows and the other algorithms depend on the merged order, so their

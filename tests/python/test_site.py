@@ -90,8 +90,9 @@ def test_the_reference_has_the_docstrings(site):
     page = (site / "api" / "operators.html").read_text("utf-8")
     assert 'id="tidegate._tidegate.IntervalJoin"' in page
     words = re.sub(r"<[^>]+>", "", page)
-    join = words[words.index("Match rows that are close in time, while rows are pushed into sources.") :]
-    before = words[: words.index("Match rows that are close in time, while rows are pushed into sources.")]
+    summary = "Match rows that are close in time, while rows are pushed into sources."
+    join = words[words.index(summary) :]
+    before = words[: words.index(summary)]
     # A class is shown with the arguments of its call, and examples as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join

@@ -13,6 +13,6 @@ A native reader reads the result of `joined` or `aggregated` on a separate threa
 - `stretches.py`: finds Parquet row groups that do not overlap in time.
 - `ahead.py`: produces batches on a thread while earlier batches are processed.
 - `sorting.py`: sorts rows with temporary files.
-- `shares.py`: divides the memory limit among the parts of the work.
-- `results.py`: the batches of a result, and the table built from them.
+- `shares.py`: divides the memory limit among the parts of a call.
+- `results.py`: the batches of a result, and tables built from them.
 """

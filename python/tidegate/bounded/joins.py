@@ -1,6 +1,6 @@
 """Joins of inputs in time order, slice by slice.
 
-The native join of tables joins a slice of left rows with the right rows within its reach. The
+The native join for tables joins a slice of left rows with the right rows within its reach. The
 result is therefore the same, including the order of rows, as for a single call on both inputs
 sorted by time:
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-# Column names that do not occur in user data.
+# Column names that are not used in user data.
 LEFT = "\x1fleft"
 ROW = "\x1frow"
 ROW_NUMBER = pa.field(ROW, pa.int64())
@@ -89,7 +89,7 @@ class Reach:
 
     starts: tuple[str, str]
     ends: tuple[str, str] | None
-    """The end columns, if rows have a start and an end."""
+    """The end columns; None if each row has a single time."""
 
     lower: int | None
     """The smallest `right - left` between the times of two matching rows."""
@@ -167,7 +167,7 @@ class _Part:
     """For each row, the last time at which it may match: its own time or its end."""
 
     rows: Integers | None = None
-    """The row numbers of right rows, if the join returns unmatched right rows."""
+    """The row numbers of right rows; None unless the join returns unmatched right rows."""
 
     matched: Any = None
     """Flags that show which of these rows have matched."""
@@ -331,7 +331,7 @@ class _Join:
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
         if self.reach.ends is not None and lowest == LOWEST:
-            # Rows with null starts sort first, and match nothing.
+            # Rows with a null start come first, and do not match any row.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
@@ -395,7 +395,7 @@ class _Join:
         return kept
 
     def _drop(self, lowest: int) -> None:
-        """Drop the right rows that no later left row can match."""
+        """Drop the right rows that no subsequent left row can match."""
         if lowest == LOWEST and not self.reach.looks_back:
             return
         back: list[_Part] = []
@@ -511,7 +511,7 @@ class _Join:
             with self.query.batches(nothing, alone) as reader:
                 yield from reader
 
-    # Right rows that remain the last of their key
+    # The last right row for each key
 
     def _last_of_keys(self, parts: list[_Part]) -> list[_Part]:
         """Return the last right row for each key among the rows that precede all windows."""
@@ -519,7 +519,7 @@ class _Join:
         if size < 2 * self.kept_back + self.shares.window // 8:
             return parts
         batches = [part.batch for part in parts]
-        # A null key matches nothing.
+        # A null key does not match any key.
         keys = [(right, right) for _, right in self.plan.keys]
         rows = pa.Table.from_batches(batches)
         if keys:

@@ -15,15 +15,15 @@ LEAST = 128_000_000
 """The smallest limit that leaves room for the few batches that are processed at a time."""
 
 # The maximum number of sorted runs of one side, and of streams of both sides, that are merged at
-# once.
+# the same time.
 RUNS = 32
 STREAMS = 2 * RUNS
 
 # The minimum number of rows per batch: handing over fewer rows takes longer than processing them.
 LEAST_ROWS = 256
 
-# The approximate number of bytes that an operator counts for a row and the state that the row may
-# add, and the number of pushes for which the operator has room.
+# The approximate number of bytes that an operator counts for a row, including the state that the
+# row may add. The operator has room for `PUSHES` pushes.
 PUSHED_BYTES = 400
 PUSHES = 8
 
@@ -31,8 +31,8 @@ PUSHES = 8
 VALUE_BYTES = 32
 
 
-# Larger slices take longer, because their memory is not cached and is often newly mapped. Two sides
-# of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
+# Larger slices take longer, because their memory is not in a cache and is often newly mapped. Two
+# sides of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
 GOOD_SLICE = 32_000_000
 
 # The number of bytes of one side to read ahead: a few row groups of typical size. Two sides of 23
@@ -44,8 +44,8 @@ GOOD_AHEAD = 128_000_000
 # rows took 5.7 s of processor time with a quarter of this value, and 5.1 s with this value.
 GOOD_ROWS = 1 << 18
 
-# The memory that allocators, threads and file readers need in addition to the rows. It was measured
-# with Parquet files and two threads.
+# The number of bytes that allocators, threads and file readers need in addition to the rows. It was
+# measured with Parquet files and two threads.
 BESIDE = 64_000_000
 
 
@@ -84,7 +84,7 @@ class Shares:
 
     @property
     def window(self) -> int:
-        """The number of bytes available for the right rows within reach of a slice."""
+        """The number of bytes that are available for the right rows within reach of a slice."""
         return self._rows * 3 // 10
 
     @property

@@ -78,8 +78,8 @@ class Run:
 class Runs:
     """Sorted runs, in the original order of their rows.
 
-    Once there are many runs of the same size, they are merged into one to limit the number of open
-    files.
+    Once there are many runs of the same size, they are merged into one run to limit the number of
+    open files.
     """
 
     def __init__(self, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> None:

@@ -46,13 +46,13 @@ def parted(found: Sequence[Span]) -> list[list[int]]:
         [[1, 2], [3], [0]]
     """
     order = sorted(range(len(found)), key=lambda at: (*found[at], at))
-    # The lowest number among the following spans that begin at the same time.
+    # For each span, the lowest number among the subsequent spans that begin at the same time.
     lowest = [*order]
     for place in range(len(order) - 2, -1, -1):
         if found[order[place]][0] == found[order[place + 1]][0]:
             lowest[place] = min(lowest[place], lowest[place + 1])
     parts: list[list[int]] = []
-    # The last time so far, and the highest number of a span that reaches it.
+    # The last time so far, and the highest number among the spans that end at this time.
     last: int | None = None
     highest = 0
     for place, at in enumerate(order):

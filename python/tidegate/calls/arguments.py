@@ -1,9 +1,10 @@
 """Errors for unknown or unsupported arguments, which show what to write instead.
 
 Other libraries name the same arguments differently. In tidegate, each argument has only one name,
-so a call that uses another library's name is rejected. The error shows the caller's values under
-the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's driver would
-first have to collect all of their rows. They are therefore rejected before any data is requested.
+so a call that uses a name from another library is rejected. The error shows the caller's values
+under the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's driver
+would first have to collect all of their rows. They are therefore rejected before any data is
+requested.
 """
 
 import functools
@@ -98,7 +99,7 @@ def told_class(kind: type) -> type:
         Traceback (most recent call last):
         TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
     """
-    # If `right` is None, a band join joins the rows of the left sources with each other.
+    # If `right` is None, a band join matches rows from the left sources with each other.
     lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
@@ -271,7 +272,7 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 
 def _sides(argument: str, left: object, right: object) -> str:
-    """Return the value of `on` or `by` that combines the names given for each side."""
+    """Return the value of `on` or `by` that combines the names for both sides."""
     lefts, rights = _names(left), _names(right)
     lefts = lefts or ["<the left name>"] * len(rights)
     rights = rights or ["<the right name>"] * len(lefts)
@@ -281,7 +282,7 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """Return the names given for one side, or an empty list if there are none."""
+    """Return the names for one side, or an empty list if there are none."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]

@@ -71,7 +71,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match each left row with the nearest right row in time that has the same key.
+    """Match each left row with the right row that has the same key and is nearest in time.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
@@ -135,12 +135,12 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Each left row produces at most one result row. Rows
@@ -246,12 +246,12 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -349,16 +349,16 @@ def band_join(  # noqa: PLR0913 - the options of the query
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -390,7 +390,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             the same order. `sort` sorts the right rows by a band column, and treats the window as
             an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
             `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
-            look up each row in an index of the other side's window. With `ibwj` and
+            look up each row in an index over the other side's window. With `ibwj` and
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
@@ -401,12 +401,12 @@ def band_join(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
@@ -495,16 +495,16 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -536,7 +536,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             the same order. `sort` sorts the right rows by a band column, and treats the window as
             an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
             `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
-            look up each row in an index of the other side's window. With `ibwj` and
+            look up each row in an index over the other side's window. With `ibwj` and
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
@@ -549,12 +549,12 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -695,12 +695,12 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
@@ -833,12 +833,12 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -979,12 +979,12 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
@@ -1092,12 +1092,12 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1193,7 +1193,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1226,12 +1226,12 @@ def window_join(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
@@ -1310,7 +1310,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
+            their keys. Use a pair to give each side its own window, starting with the left side.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1345,12 +1345,12 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
-            time order, as if the inputs had been sorted by time. None sets no limit.
+            time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, left first.
-            If a row is further out of order, an `OrderError` is raised. With None, an input that is
-            not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1433,9 +1433,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row whose time is
-            exactly the end of a session starts a new session.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1488,17 +1488,17 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         Either all time columns or none of them must have a time zone.
 
         Floats are added in an order that does not depend on threads or batches, so results depend
-        only on the data. Within a slice of time, the rows of each stream are added in time order,
-        and the streams are combined in order. The slices of a window are then combined in two
-        parts, which are divided at the last slice whose number is a multiple of the number of
-        slices per window. Slices before that point are combined from latest to earliest, and the
-        other slices from earliest to latest. The rows of a session are added one by one, in order
-        of time, then stream, then position.
+        only on the data. Within a time slice, the rows of each stream are added in time order, and
+        the streams are combined in order. The slices of a window are then combined in two parts,
+        which are divided at the last slice whose number is a multiple of the number of slices per
+        window. Slices in the first part are combined from latest to earliest, and slices in the
+        second part from earliest to latest. The rows of a session are added one by one, in order of
+        time, then stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
         many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
-        and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n log n)
-        time and 56 bytes per row.
+        and 4 to 24 bytes for each combination of function, slice and key. For sessions, the call
+        takes O(n log n) time and 56 bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1553,9 +1553,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row whose time is
-            exactly the end of a session starts a new session.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1648,8 +1648,8 @@ def merge(
             one table may use half of the limit. None sets no limit.
 
     Returns:
-        The rows of all streams. The columns are those of the first stream. Their names, types and
-        order must be the same in all streams.
+        The rows of all streams. The columns are those of the first stream. The names, types and
+        order of columns must be the same in all streams.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the
@@ -1703,8 +1703,8 @@ def merge_batches(
 
     Returns:
         A reader of the batches. Together, the batches contain the rows of all streams. The columns
-        are those of the first stream. Their names, types and order must be the same in all streams.
-        After an error, the reader is closed.
+        are those of the first stream. The names, types and order of columns must be the same in all
+        streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the
@@ -1717,8 +1717,8 @@ def merge_batches(
 
     Note:
         The reader holds one or two batches per stream, 40 bytes for each of their rows, the rows
-        that `lateness` holds back, and a few batches of the result. An error in the rows, such as
-        an `OrderError`, is raised when you read a batch.
+        that `lateness` holds back, and a few batches of the result. Errors in the rows, such as an
+        `OrderError`, are raised when you read a batch.
     """
     return merges.batches(streams, on, lateness, threads, memory_limit)
 

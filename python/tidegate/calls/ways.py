@@ -147,7 +147,7 @@ def of_join(
 
 
 def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
-    """Return the columns that order the rows of each side.
+    """Return the columns that order the rows on each side.
 
     Raises:
         TidegateError: The join has no time column that can be used to divide its rows.

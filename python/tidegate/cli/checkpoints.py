@@ -157,7 +157,8 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
     """Reject inputs that cannot be read again, and outputs that cannot be truncated."""
     for given in inputs:
         if given.name == STANDARD_STREAM or not Path(given.name).is_file():
-            # A renamed file may not have a successor yet; the state contains its position.
+            # If a file was renamed, it may not have a successor yet; the state contains its
+            # position.
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name

@@ -10,10 +10,10 @@ from tidegate.io.followers import Follower, Place
 from tidegate.io.growing import Stopped
 from tidegate.runtime.rows import size_of
 
-# The number of bytes that may be held for a file that is ahead of the others, before it waits.
+# The maximum number of bytes to hold for a file that is ahead of the others.
 HELD_BYTES = 1 << 29
 
-# The longest wait between two checks for a stop request, in seconds.
+# The maximum number of seconds between two checks for a stop request.
 PATIENCE_S = 0.1
 
 

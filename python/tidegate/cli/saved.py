@@ -159,7 +159,8 @@ class Saved:
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
         path = Path(state)
-        # Only the run that holds the lock uses this name, so kills leave at most one such file.
+        # Only the run that holds the lock uses this name, so killed runs leave at most one such
+        # file.
         with (
             naming(state, "cannot be written"),
             replaced_whole(path, temporary_name(path)) as file,

@@ -188,7 +188,7 @@ def _label(name: str, kind: str) -> str:
 
 
 def _regular(name: str, standard: int) -> os.stat_result | None:
-    """Return the status of the file that a name refers to, or None for a pipe or a device."""
+    """Return the status of the file with this name, or None for a pipe or a device."""
     try:
         found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)  # noqa: PTH116
     except OSError:

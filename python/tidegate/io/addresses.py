@@ -214,7 +214,7 @@ def _of_folder(place: Place) -> Files:
 
 
 def _below(place: Place, folder: str) -> list[str]:
-    """Return the paths of the files below a folder, sorted."""
+    """Return the sorted paths of the files below a folder."""
     found = place.filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     paths = []
     for info in found:

@@ -235,7 +235,7 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the columns of a file, and its rows in blocks.
+    """Return the columns of a file, and an iterator over its rows in blocks.
 
     Args:
         opener: The function that opens the file.

@@ -264,7 +264,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 class _TextWriter:
-    """Writes rows as text, compressed with gzip or zstd if the file name has that extension."""
+    """Writes rows as text, compressed with gzip or zstd if the file name has such an extension."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _TextWriter:
 
 def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutputStream | None:
     if name.lower().endswith(".gz"):
-        # Without a name and a time in the header, equal rows result in equal files.
+        # The header contains neither a name nor a time, so that equal rows result in equal files.
         return gzip.GzipFile("", "wb", 6, file, mtime=0)
     if name.lower().endswith(".zst"):
         return pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), "w"), "zstd")
@@ -296,7 +296,7 @@ def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutp
 
 
 class _LeftOpen:
-    """A file that stays open when the compressed stream that writes to it is closed."""
+    """A file that stays open when the compressed stream that is written to it is closed."""
 
     closed = False
 

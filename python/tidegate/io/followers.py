@@ -173,7 +173,7 @@ class _CsvFollower:
             self.begin = self._end()
             return
         lines = self._next_lines()
-        # Without a row, only the names of the columns are known.
+        # Before the first row, only the names of the columns are known.
         while lines.rstrip().count(b"\n") == 0 and (more := self._next_lines()):
             lines += more
         self.schema = self._schema_of(lines)

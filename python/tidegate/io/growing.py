@@ -27,7 +27,7 @@ PATIENCE_S = 0.05
 
 CHUNK_BYTES = 1 << 20
 
-# The number of bytes at the beginning of a file, and before a position, that identify the file.
+# A file is identified by this many bytes at its beginning and before a position.
 EDGE_BYTES = 1 << 12
 
 ADVICE = "rename a full file, and create a new file under its name"
@@ -191,7 +191,7 @@ class GrowingFile:
         return named is not None and stat.S_ISREG(named.st_mode) and named.st_size > 0
 
     def _check_before(self) -> None:
-        """Raise an error if the previous file was written to after it had ended."""
+        """Raise an error if bytes were added to the previous file after it had ended."""
         if self._before is not None:
             descriptor, size = self._before
             more = os.fstat(descriptor).st_size - size

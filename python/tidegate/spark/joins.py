@@ -283,9 +283,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
             column must have the watermark.
         window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
-            their times, so "the last n rows" is undefined if times are equal.
+            are integers. Use a pair to give each side its own window, starting with the left side.
+            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
+            no order beyond their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -440,16 +440,16 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             first.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below
-            <= r.on <= l.on + above`, where None sets no bound.
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a duration. A pair `(below, above)` means
+            `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: If there is a window: the time column, or a pair of names if it has different names on
             the two sides. For streams, the time column must have the watermark, and a window is
             required.
         window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
-            their times, so "the last n rows" is undefined if times are equal.
+            are integers. Use a pair to give each side its own window, starting with the left side.
+            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
+            no order beyond their times, so "the last n rows" is undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.

@@ -121,7 +121,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
 
 
 _MAX_WIDTH = [option for option in options_of("IntervalJoin") if option.name == "max_width"]
-# A band join without a window has no time column by which its rows can be divided.
+# A band join without a window has no time column that could be used to divide its rows.
 _LIMITS = ("memory_limit", "lateness", "time", "window")
 
 join = command("interval_join", interval_join_query, more=_MAX_WIDTH)(_joined_or_followed)

@@ -54,10 +54,10 @@ power failure or a full disk ends a run. Run the same command again to resume fr
 checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
 FILE records how far the inputs have been read, and how much of OUT has been written. A resumed run
 truncates OUT to this point and writes the rest again, with the same rows in the same order. OUT is
-CSV, an Arrow stream, or, if it ends in /, a folder of Parquet files. Each Parquet file receives its
-name when a checkpoint includes it. Standard streams and pipes are rejected, because they cannot be
-read or written again. FILE is removed when all inputs have ended, and FILE.lock is removed when a
-run ends.
+a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. Each Parquet file
+receives its name when a checkpoint includes it. Standard streams and pipes are rejected, because
+they cannot be read or written again. FILE is removed when all inputs have ended, and FILE.lock is
+removed when a run ends.
 
 With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, followed
 by each FUNCTION of its partners, which are the rows of RIGHT that match it. FUNCTION is count(), or
@@ -257,18 +257,18 @@ A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a
 integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
-no file can deliver a row that belongs to it. Sessions are ordered by their end. Only pipes and
-Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that are
-late by more than --lateness are omitted and counted. If the type of a CSV column is not listed in
---types, it is inferred from the lines that are present at the start. If a file is renamed, it is
+no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
+and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
+are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
+in --types, it is inferred from the lines that are present at the start. If a file is renamed, it is
 read to its end. Then the new file with the original name is read. If a file is truncated,
 overwritten, removed or replaced, the command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill, a
 power failure or a full disk ends a run. Run the same command again to resume from the last
 checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
-OUT is CSV, an Arrow stream, or, if it ends in /, a folder of Parquet files. FILE is removed when
-all inputs have ended.
+OUT is a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. FILE is removed
+when all inputs have ended.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
 median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
