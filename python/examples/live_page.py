@@ -5,7 +5,7 @@
 Two threads push trades and quotes in real time, and a join runs in the background. The script
 prints an address. The page at this address plots figures from the operator's `stats()`. Python's
 own HTTP server sends them twice a second as server-sent events. `/metrics` reports them to
-Prometheus. The page loads nothing from other servers.
+Prometheus. The page does not load anything from other servers.
 
 `Watch` and `serve` accept any operator, so you can copy them into your own service.
 """
@@ -245,7 +245,7 @@ def ticks(seed: int, rate: float, value: str) -> Iterator[dict[str, Any]]:
 def push(
     source: tg.Source, schema: pa.Schema, seed: int, rate: float, end: threading.Event
 ) -> None:
-    """Push rows when they are due, until the end."""
+    """Push rows when they are due, until there are no more."""
     rows = ticks(seed, rate, schema.names[2])
     row = next(rows)
     with source:

@@ -2,7 +2,7 @@
 
 Long because its docstrings serve as the manual of the native classes.
 
-Import the names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
+Import names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
 
     >>> import pyarrow as pa
@@ -112,7 +112,7 @@ __version__: Final[str]
 """The version of the package."""
 
 BUILD_PROFILE: Final[Literal["debug", "release"]]
-"""The profile with which the native part was built. Measure times only with `release`."""
+"""The build profile of the native part. Measure times only with `release`."""
 
 SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
 """The SIMD instructions that the native loops use. The environment variable `TIDEGATE_SIMD` selects
@@ -400,7 +400,7 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema in any order, as Arrow data, a
-                pandas or polars DataFrame, or a list of dicts or tuples. The values of tuples are
+                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly: strings may have another layout, integers another width and times another
                 unit, and floats may be given as integers. A Python float is rounded if the column
@@ -418,7 +418,7 @@ class Source:
 
         Raises:
             SchemaError: A column is missing, has a different kind of type, or is not in the schema.
-            MemoryLimitError: The rows do not fit into `memory_limit`. The push can be repeated once
+            MemoryLimitError: The rows would exceed `memory_limit`. The push can be repeated once
                 there is room. If polls cannot make room, the message says which limit to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
@@ -483,7 +483,7 @@ class Source:
 
         Args:
             data: Rows with the columns of the operator's schema in any order, as Arrow data, a
-                pandas or polars DataFrame, or a list of dicts or tuples. The values of tuples are
+                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly: strings may have another layout, integers another width and times another
                 unit, and floats may be given as integers. A Python float is rounded if the column
@@ -536,8 +536,8 @@ class Source:
     def close(self) -> None:
         """Promise that there are no more rows.
 
-        A second call has no effect, nor does a call on an abandoned source. Rows that were already
-        pushed are kept.
+        A second call has no effect, nor does a call on an abandoned source. Rows that have already
+        been pushed are kept.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -948,13 +948,14 @@ class Operator(Generic[_StatsT_co]):
 
         Returns: A table whose first three columns are `late_source` (the number of the source),
             `late_position` (the row's number among all rows from the source) and `late_watermark`
-            (the watermark when the row was pushed). The columns of the sources follow. In a join,
-            the first column is `late_side`, which is `left` or `right`, and the sources of each
-            side are numbered from 0. The other columns are those of a full join, with nulls in the
-            columns of the opposite side. An operator with `max_width` adds `late_reason` after
-            `late_watermark`. The reason is `late`, or `wide` for a row with an interval end farther
-            away than `max_width`. The `late_watermark` of a wide row is null. Rows are ordered by
-            source and position. Late rows count towards `memory_limit` until they are returned.
+            (the watermark when the row was pushed). These columns are followed by the columns of
+            the sources. In a join, the first column is `late_side`, which is `left` or `right`, and
+            the sources of each side are numbered from 0. The other columns are those of a full
+            join, with nulls in the columns of the opposite side. An operator with `max_width` adds
+            `late_reason` after `late_watermark`. The reason is `late`, or `wide` for a row with an
+            interval end farther away than `max_width`. The `late_watermark` of a wide row is null.
+            Rows are ordered by source and position. Late rows count towards `memory_limit` until
+            they are returned.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1241,14 +1242,14 @@ class Merge(Operator[_OperatorStats]):
         digest: bool = False,
     ) -> Self: ...
     def reader(self) -> MergeReader:
-        """Create another reader of the rows.
+        """Create another reader for the rows.
 
         Like the readers of T-Gate, each reader receives every row in order and may run on its own
         thread. A reader starts with the first row that no reader and no poll has received, so
         readers created before the first row receive all rows. A merge that has readers cannot
         itself be polled. Each batch is produced once, by the first reader that needs it, and is
-        kept until the slowest reader has received it. Until then, its rows count towards
-        `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
+        kept until the slowest reader has received it. Until then, the rows of the batch count
+        towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
 
@@ -1321,7 +1322,7 @@ class MergeReader:
         """
 
     def close(self) -> None:
-        """Release the rows that this reader has not read.
+        """Release the rows that this reader has not read yet.
 
         A second call has no effect.
 
@@ -1653,7 +1654,7 @@ class IntervalJoin(StreamJoin):
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the
@@ -1973,7 +1974,7 @@ class WindowJoin(StreamJoin):
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the
@@ -1989,7 +1990,7 @@ class WindowJoin(StreamJoin):
             pair to give each side its own value, starting with the left side. Each item of the pair
             may be a list with one value per source of that side. Both None and 0 mean that the rows
             are in order.
-        algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
+        algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
             faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
             distributed among the threads round robin, and each thread compares new rows with its
@@ -1998,7 +1999,7 @@ class WindowJoin(StreamJoin):
             another gate. `splitjoin`: rows are also processed one at a time; one tree distributes
             them to the threads, and another tree collects the results (SplitJoin). `cell`: the
             window that a row is compared with is divided into one piece per thread (CellJoin).
-            `three-step`: one thread makes all comparisons (Kang's procedure).
+            `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
             stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
             numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by
@@ -2159,7 +2160,7 @@ class BandJoin(StreamJoin):
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the
@@ -2496,7 +2497,7 @@ class JoinPlan:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The left and right columns of each key.
+        """For each key, the left column and the right column.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query

@@ -326,8 +326,8 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value of one column, which may be null, from the row where another is smallest.
 
-    If several rows share the smallest value, the earliest of these rows is used. Rows where `by` is
-    null are ignored. NaN is larger than any other float, and 0.0 equals -0.0.
+    If several rows share the smallest value, the earliest of these rows is used. Rows in which `by`
+    is null are ignored. NaN is larger than any other float, and 0.0 equals -0.0.
 
     Args:
         column: A column of any type.
@@ -347,8 +347,8 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value of one column, which may be null, from the row where another is largest.
 
-    If several rows share the largest value, the earliest of these rows is used. Rows where `by` is
-    null are ignored. NaN is larger than any other float.
+    If several rows share the largest value, the earliest of these rows is used. Rows in which `by`
+    is null are ignored. NaN is larger than any other float.
 
     Args:
         column: A column of any type.

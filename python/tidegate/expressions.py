@@ -214,8 +214,9 @@ class Expr:
     def matches(self, pattern: str) -> Expr:
         """Return whether a regular expression matches anywhere in a string.
 
-        The syntax is that of Rust's `regex`. It is similar to that of Python's `re`, but without
-        backreferences and look-around, so the cost is proportional to the length of the string.
+        The syntax of the pattern is that of Rust's `regex` crate. This syntax is similar to that of
+        Python's `re`, but without backreferences and look-around, so the cost is proportional to
+        the length of the string.
 
         Example:
             >>> tidegate.left.name.matches("^Gate [0-9]+$")

@@ -135,7 +135,7 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input. Any kind of input that `left` accepts is allowed.
+        The right input. `right` accepts the same kinds of input as `left`.
         """,
         is_input=True,
     ),
@@ -768,7 +768,7 @@ OPTIONS: tuple[Option, ...] = (
         the unmatched rows from the left side, the right side, or both sides. `semi`: only the
         matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left`,
         which keeps all left rows, or `inner`, which keeps only left rows that have partners. None
-        means `inner`, or `left` with `aggs`.
+        means `inner`, or `left` if `aggs` is given.
         """,
         default="None",
         command=OfCommand("The unmatched rows to keep.", shown_default="inner; left with --agg"),
@@ -1129,27 +1129,27 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("WindowJoin",),
         """
-        The algorithm by which threads share the comparisons. `auto`: each thread processes a share
-        of the new rows. If a sample of pairs shows that lookups by value are faster, it looks up
-        matches instead of comparing all pairs. `scalejoin`: rows are distributed among the threads
-        round robin, and each thread compares new rows with its share of the windows (ScaleJoin,
-        Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a
-        time from one gate, and adds its results to another gate. `splitjoin`: rows are also
-        processed one at a time; one tree distributes them to the threads, and another tree collects
-        the results (SplitJoin). `cell`: the window that a row is compared with is divided into one
-        piece per thread (CellJoin). `three-step`: one thread makes all comparisons (Kang's
-        procedure). `low-latency-handshake`: rows pass quickly through a chain of threads, and each
-        row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
-        numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by the
-        value in the first band, and looked up as long as few rows are within reach. `handshake`:
-        the two windows flow past each other through the chain of threads (the handshake join of
-        Teubner and Mueller). With `handshake`, results are therefore emitted only after the left
-        window has passed and subsequent rows have moved the chain forward. How many results are
-        held back depends on the number of threads. These results are released when a snapshot is
-        taken or all sources are closed. Results that are held back do not count towards the memory
-        limit. Expired rows are removed when further rows arrive, not when sources call `advance`.
-        With `scalejoin-gates` and both handshake joins, threads continue to process the rows of a
-        poll after the poll has returned. With `aggs`, only `auto` is allowed.
+        The algorithm that divides the comparisons among threads. `auto`: each thread processes a
+        share of the new rows. If a sample of pairs shows that lookups by value are faster, it looks
+        up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
+        threads round robin, and each thread compares new rows with its share of the windows
+        (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
+        one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
+        also processed one at a time; one tree distributes them to the threads, and another tree
+        collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
+        into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
+        (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
+        and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
+        14). If numbers must be equal, rows are looked up in a hash table. Otherwise, rows are
+        sorted by the value in the first band, and looked up as long as few rows are within reach.
+        `handshake`: the two windows flow past each other through the chain of threads (the
+        handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted only
+        after the left window has passed and subsequent rows have moved the chain forward. How many
+        results are held back depends on the number of threads. These results are released when a
+        snapshot is taken or all sources are closed. Results that are held back do not count towards
+        the memory limit. Expired rows are removed when further rows arrive, not when sources call
+        `advance`. With `scalejoin-gates` and both handshake joins, threads continue to process the
+        rows of a poll after the poll has returned. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),

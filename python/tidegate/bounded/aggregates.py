@@ -31,7 +31,7 @@ def aggregated(
 
     Args:
         query: The aggregation.
-        plan: The plan of the aggregation for these inputs.
+        plan: The aggregation's plan for these inputs.
         inputs: The streams.
         limits: The memory limit and the lateness; None for no limit.
 

@@ -142,7 +142,7 @@ class Ordered:
 
     Args:
         table: The input.
-        columns: The columns that are read.
+        columns: The columns to read.
         on: The time column.
         factor: The number of `PLACE` units per unit of the time column.
         lateness: The maximum time by which rows may be out of order; None if it is unknown.
@@ -229,7 +229,7 @@ class Ordered:
         return self.shares.rows_read(self.plain)
 
     def _ahead(self, rows: Steps) -> Steps:
-        """Read these rows ahead, on a separate thread."""
+        """Read these rows in advance, on a separate thread."""
         return ahead(rows, self.shares.batches_ahead(self.plain))
 
     def _of_stretches(self, stretches: list[Stretch]) -> Steps:

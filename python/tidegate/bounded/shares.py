@@ -117,8 +117,8 @@ class Shares:
     def batches_ahead(self, schema: pa.Schema) -> int:
         """Return the number of batches to read ahead on one side.
 
-        All rows of a row group arrive at once. With room for only one row group, one side's thread
-        would be idle while the join waits for the other side.
+        All rows in a row group arrive at the same time. With room for only one row group, one
+        side's thread would be idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
         return max(2, size // (self.rows_read(schema) * row_bytes(schema)))

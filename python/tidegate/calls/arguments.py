@@ -1,9 +1,9 @@
 """Errors for unknown or unsupported arguments, which show what to write instead.
 
-Other libraries name the same arguments differently. In tidegate, each argument has only one name,
-so a call that uses a name from another library is rejected. The error shows the caller's values
-under the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's driver
-would first have to collect all of their rows. They are therefore rejected before any data is
+Other libraries use different names for the same arguments. In tidegate, each argument has only one
+name, so a call that uses a name from another library is rejected. The error shows the caller's
+values under the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's
+driver would first have to collect all of their rows. They are therefore rejected before any data is
 requested.
 """
 
@@ -244,7 +244,7 @@ def of_unknown(
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
-    """Return what to write instead of the unknown arguments."""
+    """Return advice on what to write instead of the unknown arguments."""
     wanted = {name: named[name] for name in unknown}
     lines, rest = _of_pairs(known, wanted)
     notes = []

@@ -1,6 +1,6 @@
 """The functions that users call: two per query, which return a table or batches.
 
-Each function passes its arguments on by name, unchanged. An option therefore appears only in the
+Each function passes on its arguments by name, unchanged. An option therefore appears only in the
 signature, in the docstring, and in the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
@@ -105,7 +105,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -216,7 +216,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -254,8 +254,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns:
-        A reader of the batches. Together, the batches form one table with the left columns,
+    Returns: A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Each left row produces at most one result row. Rows are in the order of the left rows,
         regardless of the number of threads.
@@ -343,7 +342,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -369,7 +368,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -410,7 +409,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
         the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -489,7 +488,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -515,7 +514,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -557,11 +556,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns:
-        A reader of the batches. Together, the batches form one table with the left columns,
+    Returns: A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -651,7 +649,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -677,7 +675,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -704,7 +702,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
         the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -787,7 +785,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -813,7 +811,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -841,11 +839,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns:
-        A reader of the batches. Together, the batches form one table with the left columns,
+    Returns: A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -943,7 +940,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The names of the start and end columns. If they differ between the sides, give a pair of
             names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
             time column, give its name twice. Each of its rows then matches the intervals that
@@ -958,7 +955,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -988,7 +985,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
         the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1054,7 +1051,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The names of the start and end columns. If they differ between the sides, give a pair of
             names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
             time column, give its name twice. Each of its rows then matches the intervals that
@@ -1069,7 +1066,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -1100,11 +1097,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns:
-        A reader of the batches. Together, the batches form one table with the left columns,
+    Returns: A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1186,7 +1182,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -1204,7 +1200,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -1235,7 +1231,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
 
     Returns: A table with the left columns, followed by the right columns. A key column that has the
         same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows are at
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
         the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1303,7 +1299,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
+        right: The right input. `right` accepts the same kinds of input as `left`.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -1321,7 +1317,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in time order. Partners with equal times keep the order
@@ -1353,11 +1349,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns:
-        A reader of the batches. Together, the batches form one table with the left columns,
+    Returns: A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1583,11 +1578,10 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
 
-    Returns:
-        A reader of the batches. Together, the batches form the table that `aggregate` returns, with
-        the columns `window_start` and `window_end`, the key columns, and one column per aggregate.
-        Rows are ordered by window, then by key in ascending order, with nulls last. With
-        `memory_limit`, sessions are ordered by their end, then by key.
+    Returns: A reader for the batches. Together, the batches form the table that `aggregate`
+        returns, with the columns `window_start` and `window_end`, the key columns, and one column
+        per aggregate. Rows are ordered by window, then by key in ascending order, with nulls last.
+        With `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -1701,10 +1695,9 @@ def merge_batches(
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
             one table may use half of the limit. None sets no limit.
 
-    Returns:
-        A reader of the batches. Together, the batches contain the rows of all streams. The columns
-        are those of the first stream. The names, types and order of columns must be the same in all
-        streams. After an error, the reader is closed.
+    Returns: A reader for the batches. Together, the batches contain the rows of all streams. The
+        columns are those of the first stream. The names, types and order of columns must be the
+        same in all streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the

@@ -20,7 +20,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
     """Join two inputs.
 
     Args:
-        making: The native function that builds the query.
+        making: The native function that builds queries for this join.
         arguments: The arguments of the call by name.
     """
     left, right, limits = _taken(arguments, in_batches=False)

@@ -48,7 +48,7 @@ class Kept:
         Raises:
             StateError: The state is damaged, belongs to a different command, or is in use by
                 another run.
-            TidegateError: The state of this work cannot be saved.
+            TidegateError: The state of this command cannot be saved.
         """
         path = Path(keeping.state)
         _check_lasting(inputs, output)

@@ -54,7 +54,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a table, ordered by path."""
+    """The files that form a table, ordered by path."""
 
     place: Place
     paths: tuple[str, ...]

@@ -133,7 +133,7 @@ class BatchWriter(Protocol):
     """Writes record batches one after another; the result is complete once the writer is closed."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch."""
+        """Write the rows of a batch."""
 
     def close(self) -> None:
         """Write the part that ends the file, such as the footer of a Parquet file."""
@@ -144,8 +144,8 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
     """Write a table to the file `name`, or to standard output if the name is `-`.
 
     The file appears under its name only when the block has ended without an error and all rows are
-    on disk. Until then, and after an error, an existing file with this name is unchanged. A pipe or
-    a device is written directly.
+    on disk. Until then, and after an error, an existing file with this name is unchanged. Pipes and
+    devices are written to directly.
 
     Raises:
         TidegateError: The format cannot represent a column, or the file cannot be written. The

@@ -87,7 +87,7 @@ def follow(
 
     Raises:
         TidegateError: The file cannot be followed; the message names it.
-        StateError: The position belongs to another file.
+        StateError: The position belongs to a different file.
         Stopped: A stop was requested.
     """
     if layout in {Format.PARQUET, Format.JSON} or is_compressed(name):

@@ -129,7 +129,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
@@ -296,7 +296,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
@@ -460,7 +460,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
@@ -795,7 +795,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
             `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
-            partners. None means `inner`, or `left` with `aggs`.
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
             appears once, with aggregates over its partners, which are the right rows that it
             matches. Partners are aggregated in the order of their starts. Spark does not preserve

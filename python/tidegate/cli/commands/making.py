@@ -96,7 +96,7 @@ def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """Return the option as a parameter that typer reads."""
+    """Return the option as a parameter for typer."""
     told = option.command
     assert told is not None  # noqa: S101 - for mypy
     flags = [told.flag] if told.flag else []

@@ -36,10 +36,10 @@ result is written piece by piece, so it may be larger than memory. The output fi
 once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
-s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+s3://bucket/trades/, or - for standard input. OUT is a file, or - for standard output. The format is
+determined by the extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather
+(Arrow file); .arrows (Arrow stream). Standard input and output are Arrow streams, unless an option
+specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the later row of the pair. Only pipes and Arrow
@@ -134,10 +134,10 @@ The result is written piece by piece, so it may be larger than memory. The outpu
 name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
-s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+s3://bucket/trades/, or - for standard input. OUT is a file, or - for standard output. The format is
+determined by the extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather
+(Arrow file); .arrows (Arrow stream). Standard input and output are Arrow streams, unless an option
+specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
 RIGHT cannot deliver a nearer row. With backward, it is written once its own time has passed; with
@@ -182,10 +182,10 @@ The result is written piece by piece, so it may be larger than memory. The outpu
 name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
-s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+s3://bucket/trades/, or - for standard input. OUT is a file, or - for standard output. The format is
+determined by the extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather
+(Arrow file); .arrows (Arrow stream). Standard input and output are Arrow streams, unless an option
+specifies another format.
 
 A distance is a number, or a duration such as 1h30m or 250ms for dates and timestamps. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above, where "none" means no bound.
@@ -215,10 +215,10 @@ then in the order of RIGHT's rows. The result is written piece by piece, so it m
 memory. The output file receives its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
-s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather (Arrow file); .arrows
-(Arrow stream). Standard input and output are Arrow streams, unless an option specifies another
-format.
+s3://bucket/trades/, or - for standard input. OUT is a file, or - for standard output. The format is
+determined by the extension: .parquet .pq; .csv .csv.gz .csv.zst; .jsonl; .arrow .ipc .feather
+(Arrow file); .arrows (Arrow stream). Standard input and output are Arrow streams, unless an option
+specifies another format.
 
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
