@@ -946,7 +946,8 @@ class Operator(Generic[_StatsT_co]):
         not appear in any result. A row with an interval end farther away than `max_width` is
         treated like a late row.
 
-        Returns: A table whose first three columns are `late_source` (the number of the source),
+        Returns:
+            A table whose first three columns are `late_source` (the number of the source),
             `late_position` (the row's number among all rows from the source) and `late_watermark`
             (the watermark when the row was pushed). These columns are followed by the columns of
             the sources. In a join, the first column is `late_side`, which is `left` or `right`, and
@@ -1052,7 +1053,8 @@ class Operator(Generic[_StatsT_co]):
         a snapshot covers all results since the beginning. With `ordered=False`, rows may be emitted
         in any order, so compare `unordered` instead.
 
-        Returns: A copy that is not affected by later results.
+        Returns:
+            A copy that is not affected by later results.
 
         Raises:
             TidegateError: The operator was created without `digest=True`.
@@ -1070,7 +1072,8 @@ class Operator(Generic[_StatsT_co]):
     def explain(self) -> str:
         """Describe what the operator does, in the form used by `tidegate.explain`.
 
-        Returns: A few lines of text.
+        Returns:
+            A few lines of text.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1501,7 +1504,8 @@ class AsofJoin(StreamJoin):
             invalid.
         TypeError: An argument has the wrong type.
 
-    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+    Note:
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
         error until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row for each key, and the right rows that
@@ -1718,7 +1722,8 @@ class IntervalJoin(StreamJoin):
         TidegateError: Another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+    Note:
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
         error until you call `skip`. Otherwise, rows could be missing from later results.
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
@@ -2040,7 +2045,8 @@ class WindowJoin(StreamJoin):
         TidegateError: A window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+    Note:
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
         error until you call `skip`. Otherwise, rows could be missing from later results.
 
         Keys are compared like other numbers, without an index. If windows are time-based and there
@@ -2220,7 +2226,8 @@ class BandJoin(StreamJoin):
         TidegateError: A distance or a window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
-    Note: If `where` fails, for example with a division by zero, all subsequent polls raise the same
+    Note:
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
         error until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the values in the other
@@ -2295,7 +2302,8 @@ def release_memory() -> bool:
         >>> tg.release_memory() in (True, False)
         True
 
-    Returns: Whether any memory had been kept.
+    Returns:
+        Whether any memory had been kept.
     """
 
 @final

@@ -142,9 +142,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the left side. If a row is further out of order, an `OrderError` is raised. With
             None, an input that is not known to be in order is sorted in temporary files.
 
-    Returns: A table with the left columns, followed by the right columns. A key column that has the
-        same name on both sides appears once. Each left row produces at most one result row. Rows
-        are in the order of the left rows, regardless of the number of threads.
+    Returns:
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Each left row produces at most one result row. Rows are in
+        the order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -158,7 +159,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             zero.
         TypeError: An argument has the wrong type.
 
-    Note: A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+    Note:
+        A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
         -0.0. Neither side needs to be sorted, but sorted inputs are joined faster. If the result
         contains most of the left rows, its left columns are slices of the input, which therefore
         stays in memory.
@@ -254,7 +256,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns: A reader for the batches. Together, the batches form one table with the left columns,
+    Returns:
+        A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Each left row produces at most one result row. Rows are in the order of the left rows,
         regardless of the number of threads.
@@ -271,7 +274,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             zero.
         TypeError: An argument has the wrong type.
 
-    Note: The call needs memory for the inputs and for a few batches that have been produced but not
+    Note:
+        The call needs memory for the inputs and for a few batches that have been produced but not
         read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time
         order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
@@ -407,10 +411,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
             with the left side. If a row is further out of order, an `OrderError` is raised. With
             None, an input that is not known to be in order is sorted in temporary files.
 
-    Returns: A table with the left columns, followed by the right columns. A key column that has the
-        same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+    Returns:
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -426,7 +431,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             null, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note: Null and NaN values do not match any value. Integers, decimals and times are compared
+    Note:
+        Null and NaN values do not match any value. Integers, decimals and times are compared
         exactly, even if the sum of a value and the distance does not fit in 64 bits. Floats are
         subtracted and compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of
         each other, but 0.4 and 0.3 are not. Two equal infinities do not match, because their
@@ -556,7 +562,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns: A reader for the batches. Together, the batches form one table with the left columns,
+    Returns:
+        A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
@@ -700,10 +707,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the left side. If a row is further out of order, an `OrderError` is raised. With
             None, an input that is not known to be in order is sorted in temporary files.
 
-    Returns: A table with the left columns, followed by the right columns. A key column that has the
-        same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+    Returns:
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -720,7 +728,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note: A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+    Note:
+        A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
         -0.0. A time plus a bound is compared exactly, even if the sum does not fit in 64 bits.
         Neither side needs to be sorted, but sorted inputs are joined faster.
 
@@ -839,7 +848,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns: A reader for the batches. Together, the batches form one table with the left columns,
+    Returns:
+        A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
@@ -859,7 +869,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
-    Note: The call needs memory for the inputs and for a few batches that have been produced but not
+    Note:
+        The call needs memory for the inputs and for a few batches that have been produced but not
         read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time
         order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
@@ -983,10 +994,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the left side. If a row is further out of order, an `OrderError` is raised. With
             None, an input that is not known to be in order is sorted in temporary files.
 
-    Returns: A table with the left columns, followed by the right columns. A key column that has the
-        same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+    Returns:
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1097,7 +1109,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns: A reader for the batches. Together, the batches form one table with the left columns,
+    Returns:
+        A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
@@ -1229,10 +1242,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
             with the left side. If a row is further out of order, an `OrderError` is raised. With
             None, an input that is not known to be in order is sorted in temporary files.
 
-    Returns: A table with the left columns, followed by the right columns. A key column that has the
-        same name on both sides appears once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+    Returns:
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1349,7 +1363,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
-    Returns: A reader for the batches. Together, the batches form one table with the left columns,
+    Returns:
+        A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
         once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
@@ -1578,10 +1593,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
 
-    Returns: A reader for the batches. Together, the batches form the table that `aggregate`
-        returns, with the columns `window_start` and `window_end`, the key columns, and one column
-        per aggregate. Rows are ordered by window, then by key in ascending order, with nulls last.
-        With `memory_limit`, sessions are ordered by their end, then by key.
+    Returns:
+        A reader for the batches. Together, the batches form the table that `aggregate` returns,
+        with the columns `window_start` and `window_end`, the key columns, and one column per
+        aggregate. Rows are ordered by window, then by key in ascending order, with nulls last. With
+        `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -1595,7 +1611,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
-    Note: Temporary files are created in the folder specified by `TMPDIR`. These files have no
+    Note:
+        Temporary files are created in the folder specified by `TMPDIR`. These files have no
         directory entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
@@ -1654,7 +1671,8 @@ def merge(
         TidegateError: Another argument is invalid, a time is null, or a stream cannot be read.
         TypeError: An argument has the wrong type.
 
-    Note: The call first reads all streams to the end, so it needs memory for all of their rows and
+    Note:
+        The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
     return merges.table(streams, on, lateness, threads, memory_limit)
@@ -1695,9 +1713,10 @@ def merge_batches(
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
             one table may use half of the limit. None sets no limit.
 
-    Returns: A reader for the batches. Together, the batches contain the rows of all streams. The
-        columns are those of the first stream. The names, types and order of columns must be the
-        same in all streams. After an error, the reader is closed.
+    Returns:
+        A reader for the batches. Together, the batches contain the rows of all streams. The columns
+        are those of the first stream. The names, types and order of columns must be the same in all
+        streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the
