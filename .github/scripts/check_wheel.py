@@ -9,7 +9,7 @@ MOST_BYTES = 10_000_000
 
 
 def faults(wheel: Path) -> list[str]:
-    """Return the faults of a wheel, as messages."""
+    """Return a message for each fault in a wheel."""
     found = []
     if (size := wheel.stat().st_size) > MOST_BYTES:
         found.append(f"it has {size:,} bytes; expected at most {MOST_BYTES:,}")

@@ -1,4 +1,4 @@
-"""Report the code that the tests reach, from the data that coverage.sh collects.
+"""Report the code that the tests reach, using the data collected by coverage.sh.
 
 coverage.py objects BUILT.json           list the test binaries that cargo built
 coverage.py report RUST.lcov PYTHON.json report lines by folder, and unsafe blocks not reached
@@ -17,13 +17,13 @@ UNSAFE = re.compile(r"\bunsafe\s*(?:extern\s+\"[^\"]*\"\s*)?(?:fn\b[^;{]*)?\{")
 
 
 def objects(built: Path) -> list[str]:
-    """Return the test binaries that cargo's messages name."""
+    """Return the test binaries listed in cargo's messages."""
     messages = map(json.loads, built.read_text("utf-8").splitlines())
     return [message["executable"] for message in messages if message.get("executable")]
 
 
 def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
-    """Return how often each line of code was reached, as the maximum over all instances."""
+    """Return the execution count of each line: the maximum over all instances of its code."""
     lines: dict[Path, dict[int, int]] = defaultdict(dict)
     file = ROOT
     for text in counted.read_text("utf-8").splitlines():
@@ -38,7 +38,7 @@ def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
 
 
 def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each unsafe block and function."""
+    """Yield the first and the last line of each unsafe block and each unsafe function."""
     code = NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), source)
     for match in UNSAFE.finditer(code):
         depth, end = 1, match.end()
@@ -49,7 +49,7 @@ def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
 
 
 def room(path: Path) -> str:
-    """Return a file's crate and folder, or its folder in the Python package."""
+    """Return the crate and folder of a Rust file, or the package folder of a Python file."""
     folder = path.relative_to(ROOT).parent.parts
     if folder[0] == "python":
         return "/".join(folder[:3])
@@ -58,7 +58,7 @@ def room(path: Path) -> str:
 
 
 def table(lines: dict[Path, dict[int, int]]) -> Iterator[str]:
-    """Yield a table of lines by folder."""
+    """Yield a Markdown table of the lines in each folder."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for path, found in lines.items():
         for of in (room(path), "all"):
@@ -72,7 +72,7 @@ def table(lines: dict[Path, dict[int, int]]) -> Iterator[str]:
 
 
 def report(counted: Path, python: Path) -> Iterator[str]:
-    """Yield the lines of the report, in Markdown."""
+    """Yield the lines of the Markdown report."""
     lines = rust_lines(counted)
     product = {path: found for path, found in lines.items() if "tests" not in path.parts}
     product = {path: found for path, found in product.items() if path.name != "tests.rs"}

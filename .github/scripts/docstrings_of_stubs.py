@@ -1,4 +1,4 @@
-"""Lets griffe read the package's docstrings for the reference on the site.
+"""Enables griffe to read the package's docstrings for the reference pages on the site.
 
 Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings have a section
 `Example`, which griffe treats as a note.
@@ -23,7 +23,7 @@ class DocstringsOfStubs(griffe.Extension):
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:  # noqa: ANN401
-        """Document a class with the arguments of its `__new__`."""
+        """Add the arguments of `__new__` to the documentation of a class."""
         if (new := cls.members.pop("__new__", None)) is not None:
             new.name = "__init__"
             cls.members["__init__"] = new

@@ -1,8 +1,8 @@
 """Writes the options of `tidegate.options` into signatures, docstrings and the reference.
 
-In each of the files below, the script writes the parameters and the `Args` section of each function
-and class that the table lists. It also writes a table of all options into the reference page. It
-does not change the other parts of these files, which are written by hand.
+For each function and class in the table, the script writes the parameters and the `Args` section
+into the files below. It also writes a table of all options into the reference page. The other parts
+of these files are written by hand, and the script does not change them.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change
@@ -28,7 +28,7 @@ PACKAGE = ROOT / "python" / "tidegate"
 
 
 def _table() -> Any:  # noqa: ANN401 - a module
-    """Load the module with the table without importing the package, which may not be built."""
+    """Load the table without importing the package, because the package may not be built yet."""
     spec = importlib.util.spec_from_file_location("tidegate_options", PACKAGE / "options.py")
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
     sys.modules[module.__name__] = module
@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return a file's text, with the options from the table written into it."""
+    """Return the text of a file after writing the options from the table into it."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):
@@ -78,7 +78,7 @@ def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
         is_native = file.endswith(".pyi") and isinstance(node, ast.FunctionDef)
         if not own or (is_native and node.name not in NATIVE):
             continue
-        # From bottom to top, so that line numbers above stay valid.
+        # From bottom to top, so that the line numbers above remain valid.
         if isinstance(node, ast.ClassDef):
             _declare(lines, _constructor(node), own)
         _describe(lines, node, own)
@@ -134,7 +134,7 @@ def _parameter(option: Option) -> str:
 
 
 def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the reference page's text, with a table of the options of all functions."""
+    """Return the text of the reference page, with a table of all functions' options."""
     rows = ["| option | default | functions |", "| --- | --- | --- |"]
     names = dict.fromkeys(option.name for option in options if not option.is_input)
     for name in names:
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """List functions by name, abbreviated if they include all joins."""
+    """List functions by name, with one short phrase for the joins if all joins are included."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):
@@ -169,13 +169,13 @@ def _listed(functions: Sequence[str]) -> str:
         return "joins in batches"
     else:
         words, rest = [], list(functions)
-    # A function includes its form that returns batches.
+    # The name of a function also covers its variant that returns batches.
     rest = [name for name in rest if name.removesuffix("_batches") not in rest[: rest.index(name)]]
     return ", ".join([*words, *(f"`{name}`" for name in rest)])
 
 
 def _files() -> Iterator[tuple[Path, str, str]]:
-    """Yield each file with its current text and the text it should have."""
+    """Yield each file with its current text and the text that it should have."""
     for file in FILES:
         path = PACKAGE / file
         text = path.read_text(encoding="utf-8")

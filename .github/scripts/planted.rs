@@ -1,4 +1,4 @@
-//! Deliberate faults that the checks in `stress_module.sh` need to find.
+//! Deliberate faults that the checks in `stress_module.sh` must detect.
 //!
 //! The faults are compiled with the same flags as the module.
 
@@ -10,7 +10,7 @@ pub extern "C" fn read_past_the_end(bytes: usize) -> u8 {
     unsafe { block.as_ptr().add(bytes).read_volatile() }
 }
 
-/// Reads a block of memory that was freed.
+/// Reads a block of memory after it has been freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn read_after_free(bytes: usize) -> u8 {
     let block = vec![1_u8; bytes];
@@ -28,13 +28,13 @@ pub extern "C" fn unchecked_index(elements: usize) -> u8 {
     unsafe { *elements.get_unchecked(std::hint::black_box(elements.len())) }
 }
 
-/// Adds a number to the largest integer.
+/// Adds a number to the largest integer, so that the sum overflows.
 #[unsafe(no_mangle)]
 pub extern "C" fn overflow(number: usize) -> u8 {
     (std::hint::black_box(usize::MAX) + number).to_le_bytes()[0]
 }
 
-/// Contains no fault, to verify that the checks do not report correct code.
+/// Contains no fault. It verifies that the checks do not report correct code.
 #[unsafe(no_mangle)]
 pub extern "C" fn nothing(bytes: usize) -> u8 {
     vec![1_u8; bytes].into_iter().fold(0, u8::wrapping_add)

@@ -1,8 +1,8 @@
-"""Find turns of phrase that a native technical writer avoids: prose.py [PATH ...].
+"""Find phrases that a native technical writer would avoid: prose.py [PATH ...].
 
-It reads the Markdown, Python and Rust files that Git tracks, and in code only docstrings, comments
-and messages. Text in backticks, in code blocks and in quotation marks is skipped. CONTRIBUTING.md,
-"Write plainly", shows what to write instead.
+The script reads the Markdown, Python and Rust files that Git tracks. In code, it reads only
+docstrings, comments and messages. Text in backticks, in code blocks and in quotation marks is
+skipped. CONTRIBUTING.md, "Write plainly", shows what to write instead.
 """
 
 import io
@@ -56,7 +56,7 @@ STRING_TOKENS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.S
 
 
 def of_markdown(text: str) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of a page outside code blocks."""
+    """Return the lines of a page that are outside code blocks, with their line numbers."""
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
@@ -66,7 +66,7 @@ def of_markdown(text: str) -> Iterator[tuple[int, str]]:
 
 
 def of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of docstrings, comments and messages."""
+    """Return the lines of docstrings, comments and messages, with their line numbers."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         first = token.start[0]
         if token.type == tokenize.COMMENT:

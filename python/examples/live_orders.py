@@ -1,12 +1,12 @@
-"""How old are executed orders? Joins a live stock exchange with Structured Streaming.
+"""How old are executed orders? Joins the live orders of a stock exchange with Structured Streaming.
 
-A simulated feed writes files with submitted and executed orders to two folders, and some rows are
-five seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every
-execution with the submissions of its stock in the second before it. `tidegate.spark.aggregate`
-counts the executions of each stock in windows of ten seconds. Each micro-batch writes its results
-to a separate Parquet folder, which is overwritten if the batch is repeated. A page that reloads
-itself in the browser shows rows, latency and watermarks. At the end, the pairs and windows are
-compared with `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
+A simulated feed writes files with submitted and executed orders to two folders. Some rows are five
+seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every execution
+with the submissions for the same stock in the preceding second. `tidegate.spark.aggregate` counts
+the executions of each stock in windows of ten seconds. Each micro-batch writes its results to a
+separate Parquet folder, which is overwritten if the batch is repeated. A page in the browser, which
+reloads itself, shows rows, latency and watermarks. At the end, the pairs and windows are compared
+with `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
 
     python python/examples/live_orders.py --folder live
 """
@@ -76,7 +76,8 @@ def main() -> None:
 
 def run(spark: SparkSession, folder: Path, seconds: int, pace: float) -> None:
     """Start the feed and the queries, update the page, and check the results."""
-    # Stream joins need this state store; the number of state partitions matches the cores.
+    # Stream joins require this state store. The number of state partitions equals the number of
+    # cores.
     tidegate.spark.configure(spark)
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     shutil.rmtree(folder, ignore_errors=True)
@@ -183,7 +184,7 @@ class Feed:
         self.ended.set()
 
     def drop(self, number: int) -> None:
-        """Write the files of a slice; the last slice contains all remaining rows."""
+        """Write the files for a slice; the last slice contains all remaining rows."""
         for name, table in self.sides.items():
             slices = pc.divide(table["arrives"], SLICE * 1_000)
             is_last = number == self.slices
@@ -250,7 +251,7 @@ class Page:
             new.replace(self.path)
 
     def _lines(self, query: StreamingQuery) -> Iterator[str]:
-        """Yield table rows for the micro-batches of a query, the newest first."""
+        """Yield table rows for the micro-batches of a query, newest first."""
         yield f'<tr><th colspan="6">{query.name}</th></tr>'
         for progress in reversed(query.recentProgress):
             found, late = self.batches.get((str(query.name), progress["batchId"]), (0, 0))
@@ -307,7 +308,7 @@ rect {{ fill: #2a6f97 }}
 
 
 def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the windows differ from the aggregation of all rows that arrived in time."""
+    """Exit if the windows differ from an aggregation of all rows that arrived in time."""
     rows = spark.read.parquet(str(folder / "windows")).toArrow()
     late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
     found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
@@ -315,7 +316,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
     gone = pc.struct_field(late, ["row", "row"])
     in_time = executions.filter(pc.invert(pc.is_in(executions["row"], gone)))
     expected = tidegate.aggregate(in_time, **WINDOWS)
-    # Later windows have not been emitted yet.
+    # Windows after this time have not been emitted yet.
     expected = expected.filter(pc.less_equal(expected["window_end"], pc.max(found["window_end"])))
     order = [("window_start", "ascending"), ("stock", "ascending")]
     if not found.sort_by(order).cast(expected.schema).equals(expected.sort_by(order)):
@@ -324,7 +325,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
 
 
 def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the pairs differ from the join of all rows that arrived in time."""
+    """Exit if the pairs differ from a join of all rows that arrived in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))
     pairs = found.filter(pc.is_null(found["late"]))

@@ -1,11 +1,11 @@
-"""Serves a page that shows a running operator's rows, rate, latency and lag.
+"""Serves a web page that shows a running operator's row counts, rate, latency and lag.
 
     python python/examples/live_page.py
 
 Two threads push trades and quotes in real time, and a join runs in the background. The script
-prints an address. The page at this address plots the figures from the operator's `stats()`, which
-Python's own HTTP server sends twice a second as server-sent events. `/metrics` reports them to
-Prometheus. The page loads nothing from other servers.
+prints an address. The page at this address plots figures from the operator's `stats()`. Python's
+own HTTP server sends them twice a second as server-sent events. `/metrics` reports them to
+Prometheus. The page does not load anything from other servers.
 
 `Watch` and `serve` accept any operator, so you can copy them into your own service.
 """
@@ -160,7 +160,7 @@ events.onerror = () => {
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves the page, the figures as events, and the metrics."""
+    """Serves the page, the metrics, and the figures as server-sent events."""
 
     server: "Server"
 
@@ -209,7 +209,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """A server for an operator's figures that accepts only local connections."""
+    """A server for an operator's figures. It accepts only local connections."""
 
     daemon_threads = True
 
@@ -229,7 +229,7 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(operator: tg.Operator[Any], port: int = 0) -> Server:
-    """Return a server for an operator's page, for a `with` block; port 0 means any free port."""
+    """Return a server for an operator's page, for use with `with`; port 0 means any free port."""
     return Server(operator, port)
 
 
@@ -245,7 +245,7 @@ def ticks(seed: int, rate: float, value: str) -> Iterator[dict[str, Any]]:
 def push(
     source: tg.Source, schema: pa.Schema, seed: int, rate: float, end: threading.Event
 ) -> None:
-    """Push rows when they are due, until the end."""
+    """Push rows when they are due, until there are no more."""
     rows = ticks(seed, rate, schema.names[2])
     row = next(rows)
     with source:

@@ -3,10 +3,10 @@
     python python/examples/partitioned_log.py FOLDER
 
 The folder contains a log with the partitions of two topics, orders and payments. As in a message
-broker, each partition is a file to which rows are appended, and which is read from an offset. The
-first run writes the log. The script joins each payment with the orders of its customer in the
-minute before it, and writes the pairs to a database in the folder. You can kill the process at any
-time and start it again.
+broker, each partition is a file: rows are appended to it, and readers start at an offset. The first
+run writes the log. The script joins each payment with the same customer's orders in the preceding
+minute, and writes the pairs to a database in the folder. You can kill the process at any time and
+start it again.
 
 Two properties make this safe:
 
@@ -34,7 +34,7 @@ ORDERS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("item", pa.i
 PAYMENTS = pa.schema([("ts", pa.int64()), ("customer", pa.string()), ("amount", pa.int64())])
 PARTITIONS = [("orders", 0), ("orders", 1), ("payments", 0)]
 
-# The seconds by which a row may be older than an earlier row of its partition.
+# The number of seconds by which a row may be older than an earlier row in the same partition.
 LATENESS = 5
 
 # The maximum number of rows to read from a partition at a time.
@@ -48,7 +48,7 @@ class Log:
         self.folder = folder
 
     def path(self, topic: str, partition: int) -> Path:
-        """Return the file of a partition."""
+        """Return the path of a partition's file."""
         return self.folder / f"{topic}-{partition}.jsonl"
 
     def append(self, topic: str, partition: int, rows: list[dict[str, Any]]) -> None:
@@ -57,7 +57,7 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """Return the next rows of a partition from an offset, or no rows at its end."""
+        """Return the next rows of a partition, starting at an offset, or no rows at its end."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 
@@ -71,7 +71,7 @@ def produced(seed: int, value: str) -> Iterator[dict[str, Any]]:
 
 
 def fill(log: Log) -> None:
-    """Write the log unless it already exists."""
+    """Write the log if it does not exist yet."""
     if log.folder.exists():
         return
     unfinished = Log(log.folder.with_name(f"{log.folder.name}.unfinished"))
@@ -99,7 +99,7 @@ def made() -> tg.IntervalJoin:
 
 
 def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
-    """Return the join in the state that the last transaction saved."""
+    """Return the join, restored to the state that the last transaction saved."""
     with database:
         database.execute("create table if not exists pairs (ts, customer, amount, item)")
         database.execute("create table if not exists state (id primary key, snapshot)")
@@ -110,7 +110,7 @@ def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
 
 
 def step(join: tg.IntervalJoin, log: Log) -> bool:
-    """Push the next rows of each partition, and return whether there were any."""
+    """Push the next rows of each partition; return whether there were any."""
     offsets = [source["rows_in"] for source in join.stats()["sources"]]
     payments, orders_0, orders_1 = join.sources
     feeds = zip([orders_0, orders_1, payments], PARTITIONS, strict=True)
@@ -123,7 +123,7 @@ def step(join: tg.IntervalJoin, log: Log) -> bool:
 
 
 def commit(join: tg.IntervalJoin, database: sqlite3.Connection) -> None:
-    """Write the final pairs and the state after them in one transaction."""
+    """Write the final pairs, and the state after them, in one transaction."""
     columns = ["ts", "customer", "amount", "item"]
     with database:
         for batch in iter(join.poll, None):

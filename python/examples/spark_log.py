@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def spark_log(path: Path) -> Iterator[None]:
     """Redirect the standard error of processes that are started in the `with` block to a file.
 
-    Java and its workers keep writing to the file for as long as they run. After the block, errors
-    of this process are written to the terminal again.
+    Java and its Python workers continue to write to the file for as long as they run. After the
+    block, errors of this process are written to the terminal again.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

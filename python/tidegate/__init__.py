@@ -1,4 +1,4 @@
-"""Deterministic, multicore joins and aggregates of event streams in Arrow format.
+"""Deterministic, multicore joins and aggregations of event streams in Arrow format.
 
 Pairs of rows that share a key and lie within a time interval of each other:
 

@@ -2,7 +2,7 @@
 
 Long because its docstrings serve as the manual of the native classes.
 
-Import the names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
+Import names from `tidegate`, not from this module. Examples use `tg` for `tidegate`, `pa` for
 `pyarrow`, and these tables:
 
     >>> import pyarrow as pa
@@ -105,22 +105,24 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, with the smallest and the largest difference between their values in a
+"""A left and a right column, and the smallest and the largest difference between their values in a
 pair."""
 
 __version__: Final[str]
 """The version of the package."""
 
 BUILD_PROFILE: Final[Literal["debug", "release"]]
-"""The profile with which the native part was built. Measure times only with `release`."""
+"""The build profile of the native part. Measure times only with `release`."""
 
 SIMD: Final[Literal["portable", "neon", "avx2", "avx512"]]
-"""The SIMD instructions that loops use. The environment variable `TIDEGATE_SIMD` selects them."""
+"""The SIMD instructions that the native loops use. The environment variable `TIDEGATE_SIMD` selects
+them."""
 
 class TidegateError(ValueError):
-    """An invalid call or invalid data; the base class of all errors that tidegate defines.
+    """The base class of all errors that tidegate raises for invalid calls or data.
 
-    The message names the column or argument, the given value, the expected value, and what to do.
+    The message names the column or argument, shows the given and the expected value, and says what
+    to do.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
@@ -129,7 +131,7 @@ class TidegateError(ValueError):
     """
 
 class SchemaError(TidegateError):
-    """A column is missing, duplicated or has an unsuitable type.
+    """A column is missing or duplicated, or has an unsuitable type.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="time", lower=0, upper=1)
@@ -147,12 +149,12 @@ class OrderError(TidegateError):
     """
 
 class MemoryLimitError(TidegateError):
-    """A limit on rows or memory was reached, or the system has no memory left.
+    """A limit on rows or memory was reached, or the system is out of memory.
 
-    An allocation that the system refuses (`ulimit -v`) raises this error and uses no memory. On
-    Linux, so does an allocation of 64 MiB or more that exceeds the memory left on the machine or
-    in the container. Allocations by other processes at the same time are not taken into account,
-    so the system may still kill a process.
+    If the system refuses an allocation (for example because of `ulimit -v`), this error is raised,
+    and no memory is used. On Linux, the error is also raised for an allocation of 64 MiB or more
+    that exceeds the memory left on the machine or in the container. Simultaneous allocations by
+    other processes are not taken into account, so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -231,20 +233,21 @@ _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 class BatchReader(Generic[_StatsT_co]):
     """Read the record batches of a result, in order.
 
-    A result larger than memory can be written batch by batch. A reader is a one-time iterator, an
-    Arrow stream and a context manager. Several threads may read from the same reader; each batch is
-    returned to only one of them. A process created by `fork()` cannot use its parent's readers.
+    A result that is larger than memory can be written batch by batch. A reader is an Arrow stream,
+    a context manager, and an iterator that can be used only once. Several threads may read from the
+    same reader, but each batch is returned to only one thread. A process that was created by
+    `fork()` cannot use its parent's readers.
 
-    For a reader returned by `interval_join_batches`, all worker threads produce batches. The
-    threads pause when they are a few batches ahead of the consumer. The reader holds both inputs
-    until it is closed or garbage-collected. The reader also holds 12 bytes per left row and 8 bytes
+    If the reader comes from `interval_join_batches`, all worker threads produce batches. The
+    threads pause while they are a few batches ahead of the consumer. The reader holds both inputs
+    until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
     per right row, or up to 60 bytes per row if rows are out of time order.
 
     A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
-    holds the rows that its streams have delivered and that have not been merged yet. Streams that
-    may block, such as generators, are read on a separate thread. A stream may call `stats()` and
-    `close()` on the merge that reads it. If the stream requests a batch from that merge, a
-    `TidegateError` is raised, because the batch would depend on itself.
+    holds the rows that have been read from its streams but have not been merged yet. Streams that
+    may block, such as those of generators, are read on a separate thread. A stream may call
+    `stats()` and `close()` on the merge by which it is read. If the stream requests a batch from
+    this merge, a `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -254,7 +257,7 @@ class BatchReader(Generic[_StatsT_co]):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of all batches, a `pyarrow.Schema`.
+        """The schema of all batches, as a `pyarrow.Schema`.
 
         The schema is available before the first batch.
 
@@ -277,9 +280,9 @@ class BatchReader(Generic[_StatsT_co]):
               them once the end has been read;
             - `threads`: the number of threads;
             - `keys`: how keys were compared;
-            - `where`: how the pairs that satisfy the condition were found: "looked up by value",
-              "every pair compared", "evaluated on every pair", or "none" if there is no condition
-              or the algorithm tests it in another way.
+            - `where`: how the pairs that satisfy the condition were found. The value is "looked up
+              by value", "every pair compared" or "evaluated on every pair", or "none" if there is
+              no condition or the algorithm tests the condition in another way.
 
             For a merge, its entries are:
 
@@ -290,9 +293,9 @@ class BatchReader(Generic[_StatsT_co]):
             - `latency`: the seconds between a row's arrival and its merge, as median, 99th
               percentile and maximum; None before the first row;
             - `memory`: the number of bytes held for rows, and `memory_limit`, which is None;
-            - `sources`: a dict for each stream, with its `name`, `rows_in`, `rows_used`,
-              `rows_late`, `watermark`, `closed`, `abandoned`, which is None, and `memory`, the
-              number of bytes held for its rows.
+            - `sources`: a dict for each stream with the entries `name`, `rows_in`, `rows_used`,
+              `rows_late`, `watermark`, `closed`, `abandoned` (always None) and `memory`, the number
+              of bytes held for the stream's rows.
 
         Raises:
             ClosedError: The reader was created before this process was forked.
@@ -308,9 +311,9 @@ class BatchReader(Generic[_StatsT_co]):
         """
 
     def close(self) -> None:
-        """Stop the work and drop the batches that were produced ahead.
+        """Stop the work and drop the batches that have been produced but not read.
 
-        A second call has no effect. A `with` block closes the reader at its end.
+        A second call has no effect. The reader is also closed at the end of a `with` block.
 
         Raises:
             ClosedError: The reader was created before this process was forked.
@@ -335,16 +338,18 @@ class BatchReader(Generic[_StatsT_co]):
 class Source:
     """Feed rows into an operator.
 
-    An operator creates its sources, which `Operator.sources` returns. Each source receives the rows
-    of one stream, such as a file, a connection or a partition. A thread may push into a source
-    while other threads push into other sources or poll the operator. A `Source` is a view: dropping
-    it has no effect, and the source stays open until `close` is called. As a context manager, a
-    source is closed at the end of the block, or abandoned if the block raises an exception.
+    Sources are created by an operator and returned by `Operator.sources`. Each source receives the
+    rows from one stream, such as a file, a connection or a partition. A thread may push into a
+    source while other threads push into other sources or poll the operator. A `Source` object is
+    only a handle: dropping it has no effect, and the source stays open until `close` is called.
+    When a source is used as a context manager, it is closed at the end of the block, or abandoned
+    if the block raises an exception.
 
-    The *watermark* of a source is its promise that no later row has a smaller time. The watermark
-    is the largest time so far minus the operator's `lateness`, or the time passed to `advance` if
-    that is greater. A row below the watermark is late: it is set aside for `Operator.late`, and
-    appears in no result. The late rows depend only on the rows of the source itself.
+    The *watermark* of a source is a promise that no subsequent row has an earlier time. The
+    watermark is the latest time so far minus the operator's `lateness`, or the time passed to
+    `advance` if that is later. A row below the watermark is late: it is set aside for
+    `Operator.late`, and does not appear in any result. Which rows are late depends only on the rows
+    of the same source.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -358,7 +363,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Among rows with equal times, rows from the source with the lower number come first.
+        Among rows with equal times, rows from sources with lower numbers precede the others.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -374,8 +379,8 @@ class Source:
     ) -> None:
         """Add rows.
 
-        Either all rows are accepted, or none if the call fails. Data whose types match the schema
-        is not copied, except for rows that are out of time order.
+        Either all rows are accepted, or the call fails and no rows are accepted. If the data has
+        the types of the schema, only rows that are out of time order are copied.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
@@ -394,28 +399,29 @@ class Source:
             {'ts': 10, 'sym': 'A', 'price': 1.0}
 
         Args:
-            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
-                order. Types may differ from the schema if every value can be converted exactly:
-                strings with another layout, integers of another width, integers for floats, or
-                times in another unit. A Python float is rounded if the column has a lower
-                precision.
+            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
+                in schema order. Types may differ from the schema if every value can be converted
+                exactly: strings may have another layout, integers another width and times another
+                unit, and floats may be given as integers. A Python float is rounded if the column
+                has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
-            block: Whether to wait if `memory_limit` leaves no room for the rows, but room may
-                become available. If False, the call raises an error instead. If None, the call
-                waits only while a thread runs the operator (`Operator.running`). Late rows that are
-                never fetched keep their memory. If all other sources wait for this one, the call
-                raises an error once polls have nothing left to do and there is still no room. The
-                call also raises an error once the thread that ran the operator has failed. A push
-                on that thread itself, for example in a sink, never waits, because it would wait for
+            block: Whether to wait if `memory_limit` leaves no room for the rows now, but may do so
+                later. If False, the call raises an error instead. If None, the call waits only
+                while a thread runs the operator (`Operator.running`). Late rows occupy memory until
+                they are fetched. If all other sources are waiting for this one, and there is still
+                no room once polls have nothing left to do, the call raises an error. The call also
+                raises an error if the thread that ran the operator has failed. A push from that
+                thread itself, for example in a sink, never waits, because the thread would wait for
                 itself.
 
         Raises:
-            SchemaError: A column is missing, has a different kind, or is not in the schema.
-            MemoryLimitError: The rows do not fit into `memory_limit`. The push can be repeated once
-                there is room. If polls cannot make room, the message shows the limit to set.
-            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            SchemaError: A column is missing, has a different kind of type, or is not in the schema.
+            MemoryLimitError: The rows would exceed `memory_limit`. The push can be repeated once
+                there is room. If polls cannot make room, the message says which limit to set.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
             TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
                 type of its column.
             TypeError: The argument is neither Arrow data nor rows.
@@ -424,9 +430,9 @@ class Source:
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
         """Promise that no later row has a time before `ts`.
 
-        A source that pushes nothing holds back the rows of all other sources, because it may still
-        deliver earlier rows. `advance` promises that no such rows will follow. A time below the
-        watermark has no effect.
+        A source without new rows holds back the rows of all other sources, because it may still
+        deliver earlier rows. A call to `advance` promises that no such rows will follow. A time
+        below the watermark has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -439,13 +445,14 @@ class Source:
 
         Args:
             ts: An integer in the unit of the time column. For a timestamp column, `ts` may also be
-                a `numpy.datetime64`, or a datetime that has a time zone if and only if the column
-                has one. For a date column, `ts` may also be a date.
+                a `numpy.datetime64` or a datetime. A datetime must have a time zone if, and only
+                if, the column has one. For a date column, `ts` may also be a date.
 
         Raises:
-            TidegateError: The time is of a different kind than the column, or is not a whole number
-                of its units.
-            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            TidegateError: The time has a different type than the column, or is not a whole number
+                of the column's units.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
             TypeError: The argument is not a time.
         """
 
@@ -455,10 +462,10 @@ class Source:
         *,
         extra: Literal["error", "ignore"] = "error",
     ) -> Coroutine[Any, Any, None]:
-        """Add rows in asyncio, waiting while `memory_limit` leaves no room for them.
+        """Add rows in asyncio code, waiting while `memory_limit` leaves no room for them.
 
-        The event loop keeps running during the wait. A task that is cancelled while it waits has
-        pushed no rows.
+        The event loop keeps running during the wait. If the task is cancelled while it waits, no
+        rows have been pushed.
 
         Example:
             >>> import asyncio
@@ -475,20 +482,22 @@ class Source:
             6
 
         Args:
-            data: Rows with the columns of the operator's schema, in any order: Arrow data, a pandas
-                or polars frame, or a list of dicts or of tuples. The values of tuples are in schema
-                order. Types may differ from the schema if every value can be converted exactly:
-                strings with another layout, integers of another width, integers for floats, or
-                times in another unit. A Python float is rounded if the column has a lower
-                precision.
+            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
+                in schema order. Types may differ from the schema if every value can be converted
+                exactly: strings may have another layout, integers another width and times another
+                unit, and floats may be given as integers. A Python float is rounded if the column
+                has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
         Raises:
-            SchemaError: A column is missing, has a different kind, or is not in the schema.
-            MemoryLimitError: The rows would never fit into `memory_limit`, or there is no room for
-                them while all other sources wait for this one. The message shows the limit to set.
-            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            SchemaError: A column is missing, has a different kind of type, or is not in the schema.
+            MemoryLimitError: The rows would never fit into `memory_limit`, or all other sources are
+                waiting for this one and there is no room for the rows. The message says which limit
+                to set.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
             TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
                 type of its column.
             TypeError: The argument is neither Arrow data nor rows.
@@ -498,10 +507,10 @@ class Source:
         """Mark the source as idle until the next push.
 
         Other sources do not wait for an idle source: the operator's watermark is the lowest
-        watermark of the sources that are not idle. The source resumes the next time rows are
-        pushed. The source's watermark is then at least the operator's watermark or, in a join, the
-        watermark of its side if that is greater. Rows below this watermark are late, as if the
-        source had passed it to `advance`. While all open sources are idle, the operator's watermark
+        watermark of the sources that are not idle. The source resumes when rows are pushed again.
+        The source's watermark is then at least the operator's watermark or, in a join, the
+        watermark of the source's side if that is later. Rows below this watermark are late, as if
+        it had been passed to `advance`. While all open sources are idle, the operator's watermark
         does not change.
 
         A second call has no effect. `advance` and `close` can also be called on an idle source.
@@ -520,14 +529,15 @@ class Source:
             [10]
 
         Raises:
-            ClosedError: The source or its operator is closed, or belongs to a parent process.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
         """
 
     def close(self) -> None:
         """Promise that there are no more rows.
 
-        A second call has no effect, and neither does a call on an abandoned source. Rows that were
-        already pushed are kept.
+        A second call has no effect, nor does a call on an abandoned source. Rows that have already
+        been pushed are kept.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -541,16 +551,16 @@ class Source:
         """
 
     def abandon(self, reason: str) -> None:
-        """Report that the remaining rows of this source will never arrive.
+        """Report that the remaining rows from this source will never arrive.
 
-        Results that are final without these rows are still returned. After that, polls of the
-        operator raise an error that states the reason, so that no row is mistaken for an unmatched
-        row. If the block of `with source:` raises an exception, the source is abandoned. A snapshot
-        of the operator records the source as open. After a restore into a new operator, the source
-        resumes after the last row that was pushed.
+        Results that do not depend on these rows are still returned. After that, polling the
+        operator raises an error that states the reason, so that no row is mistaken for an unmatched
+        row. If a `with source:` block raises an exception, the source is abandoned. In a snapshot
+        of the operator, the source is recorded as open. After a restore into a new operator, the
+        source resumes after the last row that was pushed.
 
         Args:
-            reason: The reason, in words for the user.
+            reason: The reason, as text for the user.
 
         Raises:
             ClosedError: The source was created before this process was forked.
@@ -576,7 +586,7 @@ class Source:
 
 @disjoint_base
 class Operator(Generic[_StatsT_co]):
-    """Match, aggregate or merge rows while sources push.
+    """Match, aggregate or merge rows while they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
     Data flows through each of them as follows:
@@ -585,20 +595,21 @@ class Operator(Generic[_StatsT_co]):
                                             |    ^
                                    snapshot v    | restore
 
-    Threads may push into the sources while other threads poll. An operator is an iterator over
-    record batches that waits for rows until all sources are closed; `poll` does not wait. Each
-    batch is returned to only one caller. A poll does the work, on the operator's threads. Nothing
-    runs in the background, except inside a `running` block. The emitted rows and their order depend
-    only on the input rows, not on the timing or size of pushes, or on the number of threads.
+    Threads may push rows into the sources while other threads poll the operator. An operator is an
+    iterator over record batches. Iteration waits for rows until all sources are closed, but `poll`
+    does not wait. Each batch is returned to a single caller. The work is done by polls, on the
+    operator's threads. Nothing runs in the background, except inside a `running` block. The emitted
+    rows and their order depend only on the input rows, not on the timing or size of pushes or on
+    the number of threads.
 
-    In asyncio, use `async for` to read the batches; a separate thread then works and waits. Any
-    consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read an operator.
-    Such a consumer waits until all sources are closed.
+    In asyncio, use `async for` to read the batches; a separate thread then does the work and waits
+    for rows. Any consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read
+    from an operator. Such a consumer waits until all sources are closed.
 
-    As a context manager, an operator is closed at the end of the block. If an operator is dropped
-    while it and some of its sources are open, a `ResourceWarning` reports its rows. Python shows
-    this warning in development mode. A process created by `fork()` cannot use its parent's
-    operators. `Operator` itself cannot be instantiated.
+    When an operator is used as a context manager, it is closed at the end of the block. If an
+    operator is dropped while it and at least one source are open, a `ResourceWarning` reports the
+    number of its rows. Python shows this warning in development mode. A process that was created by
+    `fork()` cannot use its parent's operators. `Operator` itself cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -638,7 +649,7 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def sources(self) -> list[Source]:
-        """The sources, ordered by number. In a join, left sources come first.
+        """The sources, ordered by number. In a join, the left sources precede the right sources.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -660,19 +671,19 @@ class Operator(Generic[_StatsT_co]):
     ) -> Source:
         """Add a source while the operator runs.
 
-        The result contains the same rows in the same order as if the new source had existed from
-        the beginning and had promised the watermark `since`. The new source is the last one in
-        `sources`. Among rows with equal times, its rows follow those from the other sources. In a
+        The result contains the same rows, in the same order, as if the new source had existed from
+        the beginning with the watermark `since`. The new source is the last one in `sources`. Among
+        rows with equal times, rows from the new source follow those from the other sources. In a
         join, the new rows follow the other rows on the same side, and left rows precede right rows.
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
         watermark of its open sources that are not idle. In a join, the source begins at the
-        watermark of its side if that is higher. While all left sources are idle, right rows with
-        that time may already have been emitted, so a new left source begins one time unit later. If
-        several threads feed the sources, the operator's watermark depends on their progress. Pass
-        `since` if the feeder knows the time of its first row. A snapshot includes the added
-        sources, and `restore` recreates them.
+        watermark of its side if that is later. While all left sources are idle, right rows with
+        that time may already have been emitted. A new left source therefore begins one time unit
+        later. If several threads feed the sources, the operator's watermark depends on their
+        progress. If the feeder knows the time of its first row, pass it as `since`. A snapshot
+        includes the added sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -687,24 +698,24 @@ class Operator(Generic[_StatsT_co]):
             [10, 20, 20, 30]
 
         Args:
-            side: The side of a join that the source is added to.
-            since: The watermark of the new source: a time as accepted by `Source.advance`. None
+            side: The side of a join to which the source is added.
+            since: The watermark of the new source, in any form that `Source.advance` accepts. None
                 means the lowest possible watermark.
-            lateness: The maximum time by which rows of the new source may be out of order. None
-                means the lateness of the other sources or, in a join, of the other sources on its
-                side.
+            lateness: The maximum time by which rows from the new source may be out of order. None
+                means the lateness of the other sources or, in a join, of the other sources on the
+                same side.
 
         Returns:
             The new source.
 
         Raises:
-            OrderError: Rows that sort after the new source's rows at `since` may already have been
-                emitted.
+            OrderError: Rows that would follow the new source's rows at `since` may already have
+                been emitted.
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
-            TidegateError: The operator is an aggregation, whose set of sources is fixed. The error
-                is also raised if the side is missing, or is given for an operator without sides.
-                Other causes are a missing `lateness` if the sources differ in lateness, and more
-                than 65536 sources.
+            TidegateError: The operator is an aggregation, which has a fixed set of sources. The
+                error is also raised if `side` is missing, or is given for an operator without
+                sides. The same applies if `lateness` is missing although the other sources have
+                different values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
@@ -712,21 +723,22 @@ class Operator(Generic[_StatsT_co]):
     def memory_limit(self) -> int | None:
         """The maximum number of bytes to hold, or None for no limit; it can be changed at any time.
 
-        A fifth of the limit is divided evenly among the sources until they are closed. A source
-        can always hold its share, no matter how much the other sources hold. A source that runs
-        ahead therefore leaves room for the source that all others wait for. In an aggregation,
+        A fifth of the limit is divided evenly among the sources until they are closed. A source can
+        always use its entire share, no matter how much memory the other sources use. A source that
+        runs ahead therefore leaves room for the source on which all others wait. In an aggregation,
         another fifth is reserved for the state. The rest is allocated on a first-come, first-served
         basis.
 
-        A row counts towards its source's share from its push until a poll after which the row is no
-        longer needed. The rows of one push count until all of them have been processed. A source
-        has to hold the rows that lateness holds back, and late rows until they are returned. In a
-        join, it also holds the rows that later rows may match, each with the other rows of its
-        push. A refused push always fits after some polls if each source's share has room for these
-        rows, an eighth more, and the next push.
+        A row counts towards its source's share from the time it is pushed until a poll finds that
+        it is no longer needed. All rows from a push continue to count until all of them have been
+        processed. A source has to hold the rows that are held back because of `lateness`, and late
+        rows until they are returned. In a join, a source also holds each row that later rows may
+        match, together with the other rows from the same push. If each source's share is large
+        enough for these rows, an additional eighth, and the next push, then a refused push always
+        fits after some polls.
 
-        If the limit is set below the number of bytes held, pushes are refused until there is room.
-        No rows are lost.
+        If the limit is set to less than the number of bytes held, pushes are refused until there is
+        room. No rows are lost.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -747,22 +759,22 @@ class Operator(Generic[_StatsT_co]):
     @memory_limit.setter
     def memory_limit(self, limit: Bytes | None) -> None: ...
     def poll(self) -> pa.RecordBatch | None:
-        """Return the next final results, if there are any.
+        """Return the next results that are final, if there are any.
 
         The call does not wait. None means that no results are final yet, or that all sources are
-        closed and all results have been returned. Later pushes never change a result that has been
-        returned.
+        closed and all results have been returned. A result that has been returned is never changed
+        by later pushes.
 
         Returns:
-            The next results in order, or None. A batch has at most about 33,000 rows in a join, and
+            The next results in order, or None. A batch has at most about 33,000 rows in a join and
             about 40,000 rows in a merge, or more if there are thousands of sources.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
-                lost, and the poll can be repeated. The error is also raised if the system has no
-                memory left. If that happens in the middle of the work, all later polls raise the
-                same error.
+            MemoryLimitError: The state of an aggregation does not fit into `memory_limit`. No rows
+                are lost, and the poll can be repeated. The error is also raised if the system is
+                out of memory. If memory runs out in the middle of the work, all later polls raise
+                the same error.
             TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
@@ -788,9 +800,9 @@ class Operator(Generic[_StatsT_co]):
     ) -> None:
         """Pass each result to a sink as soon as it is final, until all sources are closed.
 
-        The call is equivalent to a loop over the operator. Feeders push rows from other threads,
-        and their pushes wait while the memory limit leaves no room. Ctrl-C ends the call. A feeder
-        that starts before the call should push with `block=True`.
+        This call is equivalent to a loop over the operator. Feeders push rows from other threads,
+        and pushes wait while the memory limit leaves no room. Ctrl-C ends the call. A feeder that
+        starts before this call should push with `block=True`.
 
         Example:
             >>> import threading
@@ -815,20 +827,21 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, and None at the end. A writer with a method `write_batch`,
-                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
-                is closed at the end.
-            late: A function that is called with late rows, as a table like the one that `late`
-                returns. Without this function, late rows are kept, and count towards
-                `memory_limit`, until `late` is called.
-            punctuations: Whether the sink receives punctuations as rows among the results. Each
-                batch then ends with a column `watermark` of 64-bit integers, which is null in
-                results. A punctuation is a batch of one row: `watermark` is the operator's
-                `promised` value, and all other columns are null. A punctuation is emitted after a
-                batch once `promised` has risen, and after all results below it. The results do not
-                change, but the places of the punctuations depend on when the sink accepts batches.
-                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
-                operator does not accept them; in a `Chain`, it receives promises without rows.
+                receives the batches, followed by None at the end. A writer with a method
+                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
+                source of another operator is closed at the end.
+            late: A function that is called with tables of late rows, which have the form that
+                `late` returns. Without this function, late rows are kept until `late` is called,
+                and count towards `memory_limit`.
+            punctuations: Whether punctuations are inserted as rows among the results. Each batch
+                then has a last column `watermark` of 64-bit integers, which is null in result rows.
+                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
+                and all other columns are null. When `promised` has increased after a batch, a
+                punctuation is emitted. The punctuation follows all results below its value. The
+                results do not change, but the positions of the punctuations among them depend on
+                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
+                or digests. A source of another operator does not accept punctuations; in a `Chain`,
+                it receives the promises without such rows.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -837,8 +850,8 @@ class Operator(Generic[_StatsT_co]):
             SchemaError: Punctuations are requested, but the results already have a column
                 `watermark`.
             TypeError: The sink has an unsupported type.
-            Exception: Any exception that the sink raises. The next poll returns the batch that the
-                sink has not accepted.
+            Exception: The sink raised an exception. The next poll returns the batch that the sink
+                did not accept.
         """
 
     def running(
@@ -863,20 +876,21 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, and None at the end. A writer with a method `write_batch`,
-                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
-                is closed at the end.
-            late: A function that is called with late rows, as a table like the one that `late`
-                returns. Without this function, late rows are kept, and count towards
-                `memory_limit`, until `late` is called.
-            punctuations: Whether the sink receives punctuations as rows among the results. Each
-                batch then ends with a column `watermark` of 64-bit integers, which is null in
-                results. A punctuation is a batch of one row: `watermark` is the operator's
-                `promised` value, and all other columns are null. A punctuation is emitted after a
-                batch once `promised` has risen, and after all results below it. The results do not
-                change, but the places of the punctuations depend on when the sink accepts batches.
-                Punctuations do not affect `memory_limit`, snapshots or digests. A source of another
-                operator does not accept them; in a `Chain`, it receives promises without rows.
+                receives the batches, followed by None at the end. A writer with a method
+                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
+                source of another operator is closed at the end.
+            late: A function that is called with tables of late rows, which have the form that
+                `late` returns. Without this function, late rows are kept until `late` is called,
+                and count towards `memory_limit`.
+            punctuations: Whether punctuations are inserted as rows among the results. Each batch
+                then has a last column `watermark` of 64-bit integers, which is null in result rows.
+                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
+                and all other columns are null. When `promised` has increased after a batch, a
+                punctuation is emitted. The punctuation follows all results below its value. The
+                results do not change, but the positions of the punctuations among them depend on
+                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
+                or digests. A source of another operator does not accept punctuations; in a `Chain`,
+                it receives the promises without such rows.
 
         Returns:
             A context manager that runs the thread.
@@ -889,15 +903,15 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def skip(self) -> bool:
-        """Resume after a condition or a sum has failed, omitting values that cannot be computed.
+        """Resume after a condition or a sum has failed, skipping values that cannot be computed.
 
         A condition fails for a pair or a row if it divides by zero or exceeds the range of its
         type. A sum fails if it overflows its type. The operator then computes and keeps all other
-        results of that step, and halts: each `poll` raises the error, which shows the values.
-        Sources accept no rows while the operator is halted, so feeders notice the failure
-        immediately. No rows are lost.
+        results of that step, and halts: each `poll` raises the error, whose message shows the
+        values. While the operator is halted, its sources do not accept rows, so feeders notice the
+        failure immediately. No rows are lost.
 
-        This call resumes the operator. A failed condition counts as false for that pair or row, and
+        This call resumes the operator. A failed condition counts as false for the pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
 
         Example:
@@ -925,21 +939,23 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def late(self) -> pa.Table:
-        """Return the late rows that have not been returned yet.
+        """Return the late rows that no earlier call has returned.
 
-        A row is late if its time is below the watermark of its source when it is pushed. Late rows
-        appear in no result. A row that is too wide (`max_width`) is treated like a late row.
+        A row is late if its time is below its source's watermark when it is pushed. Late rows do
+        not appear in any result. A row with an interval end farther away than `max_width` is
+        treated like a late row.
 
         Returns:
-            A table that begins with three columns: `late_source`, the number of the source,
-            `late_position`, the row's number among all rows of the source, and `late_watermark`,
-            the watermark at the time of the push. The columns of the sources follow. In a join, the
-            first column is `late_side`, which is `left` or `right`, and the sources of each side
-            are numbered from 0. The other columns are those of a full join, with nulls for the
-            other side. An operator with `max_width` adds `late_reason` after `late_watermark`. The
-            reason is `late`, or `wide` for a row with an end too far away, whose `late_watermark`
-            is null. Rows are ordered by source and position. Until they are returned, late rows
-            count towards `memory_limit`.
+            A table whose first three columns are `late_source` (the number of the source),
+            `late_position` (the row's number among all rows from the source) and `late_watermark`
+            (the watermark when the row was pushed). These columns are followed by the columns of
+            the sources. In a join, the first column is `late_side`, which is `left` or `right`, and
+            the sources of each side are numbered from 0. The other columns are those of a full
+            join, with nulls in the columns of the opposite side. An operator with `max_width` adds
+            `late_reason` after `late_watermark`. The reason is `late`, or `wide` for a row with an
+            interval end farther away than `max_width`. The `late_watermark` of a wide row is null.
+            Rows are ordered by source and position. Late rows count towards `memory_limit` until
+            they are returned.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -956,7 +972,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def stats(self) -> _StatsT_co:
-        """Return statistics about the operator so far.
+        """Return statistics about the operator's work so far.
 
         Returns:
             A dict. Every operator has these entries:
@@ -969,24 +985,25 @@ class Operator(Generic[_StatsT_co]):
             - `latency`: the seconds from the push of a row until the results that it made final
               were computed, as median, 99th percentile and maximum; None before the first row;
             - `memory`: the number of bytes that count towards `memory_limit`, and `memory_limit`;
-            - `waiting`: None, unless rows wait for a source that may deliver earlier rows. Then it
-              is a dict with the `source` that has the lowest watermark, the `seconds` since that
-              source last delivered anything, and the number of waiting `rows`;
-            - `sources`: a dict for each source, with its `name`, `rows_in`, `rows_used`,
-              `rows_late`, `watermark`, `closed`, `abandoned`, which is a reason or None, and
-              `memory`, the number of bytes held for its rows.
+            - `waiting`: None, unless rows are waiting for a source that may deliver earlier rows.
+              Then it is a dict with the `source` that has the lowest watermark, the `seconds` since
+              that source last delivered anything, and the number of waiting `rows`;
+            - `sources`: a dict for each source with the entries `name`, `rows_in`, `rows_used`,
+              `rows_late`, `watermark`, `closed`, `abandoned` (a reason or None) and `memory`, the
+              number of bytes held for the source's rows.
 
-            A join also has `state_rows`, the number of rows kept for later rows, and `state_bytes`,
-            the number of additional bytes held. A join of pairs has `comparisons`, the number of
-            pairs that each thread has examined. An interval join of pairs has `split_keys`, the
-            number of keys that several threads share. A band join of pairs has `index`, the indexed
-            column and the kind of index, and `merges`, the number of times that trees have merged
-            new rows.
+            For a join, there are also `state_rows`, the number of rows kept because later rows may
+            match them, and `state_bytes`, the number of additional bytes held. If a join returns
+            pairs, `comparisons` contains the number of pairs that each thread has examined. If an
+            interval join returns pairs, `split_keys` is the number of keys that several threads
+            share. If a band join returns pairs, `index` shows the indexed column and the kind of
+            index, and `merges` is the number of times that new rows have been merged into trees.
 
-            An aggregation also has `state_keys`, the number of known keys, `state_cells`, the
-            number of states per function, and `state_bytes`, the size of the state. If a function
-            needs all values of a window, the entries are `state_rows`, the number of rows kept, and
-            `state_bytes`, the number of additional bytes held.
+            For an aggregation, there are also `state_keys`, the number of known keys,
+            `state_cells`, the number of states per function, and `state_bytes`, the size of the
+            state in bytes. If a function needs all values in a window, the entries are instead
+            `state_rows`, the number of rows kept, and `state_bytes`, the number of additional bytes
+            held.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1001,15 +1018,16 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def promised(self) -> int | None:
-        """The time below which no further results are emitted: a punctuation of the results.
+        """The time below which no further results will be emitted, also known as a punctuation.
 
-        The time of a result is that of its later row or the end of its window, in the unit of the
-        time column (the finer of the two). The time of an unmatched row is the last time at which a
-        match was possible, or the row's own time if that is later. All results up to `promised` are
-        therefore complete, and results of `ordered=False` can be sorted up to it. A reader that is
-        behind other readers may still return results below `promised`. The value increases with
-        polls. `promised` is None until every source has made a promise, and while results wait to
-        be polled. After a restore, it is None until rows or promises arrive.
+        The time of a result is the time of its later row or the end of its window. If the time
+        columns have different units, the finer unit is used. The time of an unmatched row is the
+        last time at which it could have matched, or the row's own time if that is later. All
+        results before `promised` are therefore complete, and with `ordered=False`, results can be
+        sorted up to this time. A reader that lags behind other readers may still return results
+        below `promised`. The value increases with polls. `promised` is None until every source has
+        made a promise, and also while results are waiting to be polled. After a restore, it is None
+        until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1029,13 +1047,13 @@ class Operator(Generic[_StatsT_co]):
     def digest(self) -> Digest:
         """Return the digest of all results that have been returned so far.
 
-        Two runs with equal digests have returned the same rows, regardless of threads, polls and
-        machines. A snapshot includes the digest, so a run that resumes from a snapshot has the
-        digest of the whole run. With `ordered=False`, rows are emitted in any order; compare
-        `unordered` in that case.
+        If two runs have equal digests, they have returned the same rows, regardless of threads,
+        polls and machines. A snapshot includes the digest, so the digest of a run that resumes from
+        a snapshot covers all results since the beginning. With `ordered=False`, rows may be emitted
+        in any order, so compare `unordered` instead.
 
         Returns:
-            A copy that later results do not change.
+            A copy that is not affected by later results.
 
         Raises:
             TidegateError: The operator was created without `digest=True`.
@@ -1054,7 +1072,7 @@ class Operator(Generic[_StatsT_co]):
         """Describe what the operator does, in the form used by `tidegate.explain`.
 
         Returns:
-            A description of a few lines.
+            A few lines of text.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1071,22 +1089,23 @@ class Operator(Generic[_StatsT_co]):
     def snapshot(self) -> bytes:
         """Return the state as bytes.
 
-        An operator with the same arguments can restore the snapshot and resume as if it had never
-        stopped. That operator may run in another process, with another number of threads, another
-        `parallelism`, or another aggregation algorithm. A snapshot contains all pushed rows that
-        may still be needed, late rows that have not been returned, and results that have not been
-        returned. Before the snapshot is taken, all rows that are ready are processed. Their results
-        do not count towards `memory_limit`, so poll them. Equal histories result in equal bytes.
+        Another operator with the same arguments can restore the snapshot and resume as if this one
+        had never stopped. The other operator may run in another process, with a different number of
+        threads, a different `parallelism`, or a different aggregation algorithm. A snapshot
+        contains all pushed rows that may still be needed, and the late rows and results that have
+        not been returned. All rows that are ready are processed before the snapshot is taken. The
+        results of these rows do not count towards `memory_limit`, so poll the operator soon
+        afterwards. Operators with equal histories return equal bytes.
 
         Returns:
             The bytes, which include a version and a checksum.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
-            MemoryLimitError: The state of an aggregation has outgrown `memory_limit`. No rows are
-                lost, and the call can be repeated. The error is also raised if the system has no
-                memory left. If that happens in the middle of the work, all later polls raise the
-                same error.
+            MemoryLimitError: The state of an aggregation does not fit into `memory_limit`. No rows
+                are lost, and the call can be repeated. The error is also raised if the system is
+                out of memory. If memory runs out in the middle of the work, all later polls raise
+                the same error.
             TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
@@ -1115,19 +1134,19 @@ class Operator(Generic[_StatsT_co]):
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, or comes from another version or another query, or
-                this operator was used before. The operator is unchanged, or closed if the damage
-                was detected late.
+            StateError: The snapshot is damaged, was written by another version of tidegate, or
+                belongs to another query, or this operator has already been used. The operator is
+                then unchanged, or closed if the damage was detected late.
             MemoryLimitError: The rows and the state do not fit into `memory_limit`. The operator is
-                unchanged, so you can raise the limit and restore the snapshot.
+                unchanged, so you can raise the limit and try again.
             ClosedError: The operator was created before this process was forked.
             TypeError: The argument is not a `bytes` object.
         """
 
     def close(self) -> None:
-        """Drop all rows and results. Pushes and polls fail after this call.
+        """Drop all rows and results. Subsequent pushes and polls fail.
 
-        A second call has no effect. A `with` block closes the operator at its end.
+        A second call has no effect. The operator is also closed at the end of a `with` block.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1158,12 +1177,12 @@ class Merge(Operator[_OperatorStats]):
     """Merge the rows of push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
-    source. A row is emitted as soon as no source can deliver a row that sorts before it (ScaleJoin,
+    source. A row is emitted as soon as no source can deliver a row that precedes it (ScaleJoin,
     section IV.A, *ScaleGate*). The emitted rows and their order depend only on the input rows, not
-    on the timing or size of pushes, or on the number of threads.
+    on the timing or size of pushes or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         >>> a, b = pa.table({"ts": [1, 4, 9]}), pa.table({"ts": [2, 4]})
@@ -1195,19 +1214,19 @@ class Merge(Operator[_OperatorStats]):
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, which must contain integers, dates or timestamps.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            list to give each source its own value. None and 0 both mean that the rows are in order.
-        memory_limit: The maximum number of bytes to hold for pushed rows, including late rows,
-            until a poll returns them. Each row adds 40 bytes of overhead. None sets no limit.
-            Batches that a poll prepares in advance do not count towards the limit. The
-            `memory_limit` property describes how sources share the limit.
+            list to give each source its own value. Both None and 0 mean that the rows are in order.
+        memory_limit: The maximum number of bytes for pushed rows that no poll has returned yet,
+            including late rows. Each row adds 40 bytes of overhead. None sets no limit. Batches
+            that polls prepare in advance do not count towards the limit. The property
+            `memory_limit` describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: The time column is missing or does not contain times.
+        SchemaError: The time column is missing, or does not contain times.
         TidegateError: Another argument is invalid.
         TypeError: An argument has the wrong type.
     """
@@ -1224,16 +1243,16 @@ class Merge(Operator[_OperatorStats]):
         digest: bool = False,
     ) -> Self: ...
     def reader(self) -> MergeReader:
-        """Create another reader of the rows.
+        """Create another reader for the rows.
 
-        Each reader receives every row, in order, and may run on its own thread, like the readers of
-        T-Gate. A reader starts with the rows that no reader and no poll has received yet, so
-        readers created before the first row receive all rows. While there are readers, the merge
-        itself cannot be polled. Each batch is produced once, by the first reader that needs it, and
-        is kept until the slowest reader has received it. Until then, its rows count towards
-        `memory_limit`. If feeders should wait for slow readers, push with `block=True`.
+        Like the readers of T-Gate, each reader receives every row in order and may run on its own
+        thread. A reader starts with the first row that no reader and no poll has received, so
+        readers created before the first row receive all rows. A merge that has readers cannot
+        itself be polled. Each batch is produced once, by the first reader that needs it, and is
+        kept until the slowest reader has received it. Until then, the rows of the batch count
+        towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
-        A snapshot requires that all readers have reached the same row.
+        A snapshot can only be taken when all readers have reached the same row.
 
         Example:
             >>> import threading
@@ -1258,12 +1277,14 @@ class Merge(Operator[_OperatorStats]):
 
 @final
 class MergeReader:
-    """Read all rows of a merge, alongside other readers; `Merge.reader` creates one.
+    """Reads all rows of a merge, independently of other readers.
 
-    A reader is an iterator over record batches that waits for rows until all sources are closed;
-    `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that is closed
-    or dropped releases the rows that it has not read. As a context manager, a reader is closed at
-    the end of the block. `MergeReader` itself cannot be instantiated.
+    `Merge.reader` creates readers.
+
+    A reader is an iterator over record batches. Iteration waits for rows until all sources are
+    closed, but `poll` does not wait. In asyncio, use `async for` to read the batches. A reader that
+    is closed or dropped releases the rows that it has not read. When a reader is used as a context
+    manager, it is closed at the end of the block. `MergeReader` itself cannot be instantiated.
 
     Example:
         >>> merge = tg.Merge(trades.schema)
@@ -1283,7 +1304,7 @@ class MergeReader:
         """
 
     def poll(self) -> pa.RecordBatch | None:
-        """Return the next final rows that this reader has not read, if there are any.
+        """Return the next rows that are final and that this reader has not read, if there are any.
 
         The call does not wait. None means that no such rows are final yet, or that all sources are
         closed and this reader has read all rows.
@@ -1302,7 +1323,7 @@ class MergeReader:
         """
 
     def close(self) -> None:
-        """Release the rows that this reader has not read.
+        """Release the rows that this reader has not read yet.
 
         A second call has no effect.
 
@@ -1329,7 +1350,7 @@ class MergeReader:
     ) -> None: ...
 
 class StreamJoin(Operator[_StreamJoinStats]):
-    """Join the rows of a left and a right side while sources push.
+    """Join rows from a left and a right side while they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
     sources.
@@ -1372,28 +1393,28 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
 @final
 class AsofJoin(StreamJoin):
-    """Match each left row with the right row that is nearest in time, while sources push rows.
+    """Match each left row with the right row nearest in time, while rows are pushed into sources.
 
-    This is the as-of join for push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the same rows as `asof_join`. A left row is emitted once no later
-    row can become its match:
+    This is the as-of join for push sources. Each side may have any number of sources. The operator
+    ignores late rows, and otherwise returns the same rows as `asof_join`. A left row is emitted
+    once no later row can become its match:
 
     - `backward`: once its own time has passed;
     - `forward`: once the time of the matching row has passed;
-    - `nearest`: once its own time plus the distance to the matching row has passed, because no
-      later row can be nearer.
+    - `nearest`: once the left row's time plus the distance to the matching row has passed, because
+      later rows cannot be nearer.
 
     An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    such a row is emitted at the end if a match was possible until then. This is the case if
-    `strategy` is not `backward`, the row's key is not null, and the part of `where` that reads only
-    left columns holds.
+    such a row is emitted at the end if a match was possible until then. A match is possible if
+    `strategy` is not `backward`, the row's key is not null, and the row satisfies the part of
+    `where` that reads only left columns.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, or on the number of threads. Rows are ordered by the times above. Rows with equal times
-    are in *merged order*: by time, then source, then position.
+    pushes or on the number of threads. Rows are ordered by the times described above. Rows with
+    equal times are in *merged order*: by time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         Each trade with the last quote for its symbol:
@@ -1428,69 +1449,72 @@ class AsofJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other columns are not computed. None
-            means all columns.
+        columns: The columns to include in the result, in this order. Other columns are not
+            computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. None and 0 both mean that the rows are in order.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
-            yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. An as-of join always uses
-            this order.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+        memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
+            been joined yet, rows that later rows may match, and late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order that the class description specifies. An
+            as-of join always uses this order.
+        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
             not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type. An integer
-            `tolerance` for dates or timestamps, or a duration for integer times, also raises this
-            error.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type. The error is also
+            raised if `tolerance` is an integer although times are dates or timestamps, or a
+            duration although times are integers.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
             invalid.
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        `backward` and `nearest` keep the last right row of each key, and the right rows that
-        waiting left rows may match. `forward` keeps no right row whose time has passed. Rows are
-        removed in groups, so up to the same number of other rows may remain for a while. A `where`
-        that reads both sides, or that can fail, may need older rows. In that case, all right rows
-        within `tolerance` are kept, or all right rows if there is no `tolerance`.
+        `backward` and `nearest` keep the last right row for each key, and the right rows that
+        waiting left rows may match. `forward` does not keep right rows whose time has passed. Rows
+        are removed in groups, so the operator may temporarily hold up to twice as many rows as it
+        needs. A `where` that reads both sides, or whose evaluation can fail, may need older rows.
+        In that case, all right rows within `tolerance` are kept, or all right rows if no
+        `tolerance` is given.
 
         If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
-        with the kept right rows.
+        and the right rows that are kept.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1520,25 +1544,25 @@ class AsofJoin(StreamJoin):
 
 @final
 class IntervalJoin(StreamJoin):
-    """Match rows that are close in time, while sources push rows.
+    """Match rows that are close in time, while rows are pushed into sources.
 
-    This is the interval join for push sources, with any number of sources on each side (the online
-    interval join of PPOIJ, section 2.2). For all rows that are not late, it returns the same rows
-    as `interval_join`. A pair is emitted as soon as no source can deliver a row that sorts before
-    the later row of the pair. Rows sort in *merged order*: by time, then source (left sources
-    first), then position. In a left, right, full or anti join, an unmatched row is emitted once no
-    further row can match it. Rows are kept only as long as later rows may match them.
+    This is the interval join for push sources (the online interval join from section 2.2 of PPOIJ).
+    Each side may have any number of sources. The operator ignores late rows, and otherwise returns
+    the same rows as `interval_join`. A pair is emitted as soon as no source can deliver a row that
+    precedes the later row of the pair. Rows are in *merged order*: by time, then source (left
+    sources first), then position. In left, right, full and anti joins, an unmatched row is emitted
+    once no further row can match it. Rows are kept only as long as later rows may match them.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `parallelism`. Pairs are ordered by their later row in merged
-    order, then by their earlier row. An unmatched row is emitted after all pairs of the last time
-    at which it could have matched. For a left row, this is its time plus `upper`; for a right row,
-    it is its time minus `lower`. The last time is never earlier than the row's own time. If
-    `closed` excludes that end, the last time is one unit earlier. If an end is given as an
-    expression, `max_width` is used instead.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `parallelism` do not affect them. Pairs are ordered by their later row
+    in merged order, then by their earlier row. An unmatched row is emitted after all pairs whose
+    time is the last time at which the row could have matched. For a left row, the last time is its
+    own time plus `upper`; for a right row, it is its own time minus `lower`. This last time is
+    never earlier than the row's own time. If `closed` excludes the end of the interval, the last
+    time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         >>> join = tg.IntervalJoin(
@@ -1588,8 +1612,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        Orders that are valid for at most 20 time units, with the trades during that time. An order
-        that is valid for longer is set aside:
+        This join matches orders, each valid for at most 20 time units, with the trades during that
+        time. An order that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1607,103 +1631,110 @@ class IntervalJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        lower: The start of the interval, relative to the left row's time. A negative value starts
-            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start for each row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
-            duration or an integer. An expression over left columns may also return a time, which is
-            then the start itself. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
-            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
-            row's interval before its start, the row matches nothing. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        lower: The start of the interval, as a distance from the left row's time. If the value is
+            negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
+            a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
+            the same unit. None sets no bound. To set the start for each row, give an expression
+            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
+            expression must return a duration or an integer. An expression over left columns may
+            also return a time, which is then used as the start itself. If the expression is null
+            for a row, that row does not match any row.
+        upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
+            same values as `lower`, and must not be less than `lower`. If expressions place the end
+            of a row's interval before its start, the row does not match any row. None sets no
+            bound.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the merged order.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the
+            merged order.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. This option is required
-            if there is such an end, because it determines how long rows are kept and which rows are
-            compared. A greater width means more work. A row whose end is farther away is set aside,
-            like a late row.
-        load_factor: The load at which `hybrid` and `auto` split keys: the number of comparisons
-            that one thread may make, as a multiple of the mean (the threshold of Algorithm 1). The
-            factor must be at least 1. A smaller factor splits more keys, and several threads
-            examine each row of a split key. None means 1.2.
+            expression. `max_width` accepts the same values as `lateness`. The option is required
+            for such an end, because it determines how long rows are kept and which rows are
+            compared. A greater width means that more rows are compared. A row with an end that is
+            farther away is set aside, like a late row.
+        load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
+            1). The load is the number of comparisons that one thread makes, as a multiple of the
+            mean of all threads. The factor must be at least 1. With a smaller factor, more keys are
+            split, and several threads examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. None and 0 both mean that the rows are in order.
-        parallelism: The assignment of keys to threads. `key`: one thread processes all rows of a
-            key. `data`: all threads store the rows of every key, and each thread finds the matches
-            of its share of the rows. `hybrid`: the number of threads for a key depends on its share
-            of the comparisons, which is measured repeatedly. `auto`: the same as `key` if there is
-            no `where`. With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread
-            has far more comparisons to make than the others. These patterns are from section 3 of
-            PPOIJ, and `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads,
-            which is larger for keys with more rows. Each row is stored by one thread, which looks
-            for matches in the lists of all threads of the team (Scale-OIJ, for comparison). With
-            `aggs` or `ordered=False`, only `auto` is allowed.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
+        parallelism: The assignment of keys to threads. `key`: all rows with the same key are
+            processed by one thread. `data`: every thread stores all rows, and each thread finds the
+            matches for its share of the rows. `hybrid`: the number of threads for a key depends on
+            the key's share of all comparisons, which is measured repeatedly. `auto`: without a
+            `where`, the same as `key`. With a `where`, `auto` starts as `key` and becomes `hybrid`
+            once one thread has far more comparisons to make than the others. These patterns are
+            described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`:
+            each key has a team of threads, which is larger for keys with more rows. Each row is
+            stored by one thread, which looks for matches in the lists of all threads in the team.
+            This is the algorithm Scale-OIJ, included for comparison. With `aggs` or
+            `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
-            yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair is then held back
-            until no source can deliver an earlier row. If False, a pair is emitted by the first
-            poll after both of its rows have been pushed, regardless of lateness and of other
-            sources. The result contains the same rows, but their order depends on the pushes. An
-            unmatched row is emitted once no row of the other side can match it. Rows are kept
-            longer, until the other side has passed their intervals. With `aggs`, rows are emitted
-            in order in either case.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+        memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
+            been joined yet, rows that later rows may match, and late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order that the class description specifies. A
+            pair is then held back until no source can deliver an earlier row. If False, a pair is
+            emitted by the first poll after both of its rows have been pushed, regardless of
+            lateness and other sources. The result contains the same rows, but their order depends
+            on the pushes. An unmatched row is emitted once no row from the other side can match it.
+            Rows are kept longer: until the other side has passed their intervals. With `aggs`, rows
+            are emitted in order in either case.
+        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
             not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
         TidegateError: Another argument is invalid.
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        If `lower` or `upper` is None, the rows of one side are kept indefinitely.
+        If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. In the
-        result, the row is placed at the last time at which it could have had a partner. The result
-        is bit-for-bit identical to that of `interval_join` for the rows in merged order. With
-        `prevailing`, the last right row of each key is also kept. If a Python function fails, the
-        next poll calls it again.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is determined by the last time at which it could have had a partner. The
+        result is bit-for-bit identical to the result of `interval_join` for the same rows in merged
+        order. With `prevailing`, the last right row for each key is also kept. If a user-defined
+        Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
-        and all right rows that are still kept. Small polls over many right rows are slow.
+        and all right rows still held. Polls that emit few left rows are slow if many right rows are
+        held.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1738,20 +1769,20 @@ class IntervalJoin(StreamJoin):
 
 @final
 class Aggregate(Operator[_AggregateStats]):
-    """Aggregate rows by key and time window as sources push them.
+    """Aggregate rows by key and time window while they are pushed into sources.
 
-    This is the sliding-window aggregation of push sources (the multiway aggregate of Cederman,
-    Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, section 2). For all rows that are not
-    late, it returns the same rows as `aggregate`, bit for bit, with each source as a stream. The
-    rows of a window are emitted as soon as no source can deliver a row that falls into it. Result
-    rows are ordered by window, then by key. Sessions are ordered by their end, then by key, so that
-    an open session does not hold others back.
+    This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
+    Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
+    late rows, and otherwise returns the same rows, bit for bit, as `aggregate` with each source as
+    a stream. The rows of a window are emitted as soon as no source can deliver a row that falls
+    into it. Result rows are ordered by window, then by key. Sessions are ordered by their end, then
+    by key, so that an open session does not hold back others.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, or on the number of threads.
+    pushes or on the number of threads.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         >>> windows = tg.Aggregate(
@@ -1801,66 +1832,67 @@ class Aggregate(Operator[_AggregateStats]):
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. `advance` accepts
-            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
-            are gaps between windows.
-        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
-            means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
-            of a session starts a new session.
+            positive whole number of the time column's units.
+        advance: The time between the starts of two successive windows. `advance` accepts the same
+            values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
+            between windows.
+        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
+            integers. `offset` accepts the same values as `size`, and may also be negative or 0.
+            None means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        aggs: The aggregates to compute: a mapping from result column names to functions from
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         sources: The number of sources, from 1 to 65536. None means one.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            list to give each source its own value. None and 0 both mean that the rows are in order.
+            list to give each source its own value. Both None and 0 mean that the rows are in order.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
-            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
-            time that all windows share. `slices` keeps separate states for each stream, and
-            combines slices into windows. The other algorithms are the designs from section 5 of the
+            result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
+            slices that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
             updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each updates the windows independently. The designs from the paper process rows one by
-            one, and need far more time and memory. Sessions always use a separate algorithm.
+            each stream updates the windows independently. The designs from the paper process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum number of bytes to hold for pushed rows that have not been
-            aggregated yet, for late rows, and for the state. None sets no limit. Each pushed row is
-            charged for the state that it may add, so every accepted row can be aggregated. Batches
-            that a poll prepares in advance do not count towards the limit. The `memory_limit`
-            property describes how sources and the state share the limit.
+        memory_limit: The maximum number of bytes for pushed rows that have not been aggregated yet,
+            for late rows, and for the state. None sets no limit. The state that a pushed row may
+            add counts in advance, so every accepted row can be aggregated. Batches that polls
+            prepare in advance do not count towards the limit. The property `memory_limit` describes
+            how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
         TidegateError: Another argument is invalid.
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. The row itself is kept only for first and last
-        values. The starts and ends of windows divide time into slices. The state holds 8 to 32
-        bytes per function, key and slice, for the slices of two windows. Each open session needs
-        another 56 bytes. Keys without rows in these slices are removed from the state, as are
-        values of string, binary and decimal columns that are neither the smallest nor the largest.
+        Each row is added to one state per function. Rows themselves are kept only for first and
+        last values. The starts and ends of windows divide time into slices. The state holds 8 to 32
+        bytes per function, key and slice, for the slices of two windows. Each open session needs an
+        additional 56 bytes. Keys without rows in these slices are removed from the state. So are
+        values in string, binary and decimal columns that are neither the smallest nor the largest.
 
-        If a function needs all values of a window (`median`, `quantile`, `count_distinct`,
-        `collect`, `udf`), the operator keeps rows instead of states until their windows are
-        complete. The cost of a poll that completes a window is then proportional to the number of
-        rows kept. For sessions, these are all rows since the start of the oldest open session.
+        Some functions need all values in a window (`median`, `quantile`, `count_distinct`,
+        `collect` and `udf`). For these functions, the operator keeps rows instead of states until
+        their windows are complete. A poll that completes a window then takes time proportional to
+        the number of rows kept. For sessions, the operator keeps all rows since the start of the
+        oldest open session.
 
-        If an aggregate fails, for example because a sum does not fit in 64 bits, all later polls
-        raise the same error until you call `skip`. Otherwise, rows could be missing from later
-        results. If one of your Python functions fails, no rows are lost: the next poll calls the
-        function again.
+        If an aggregate fails, for example because a sum does not fit in 64 bits, all subsequent
+        polls raise the same error until you call `skip`. Otherwise, rows could be missing from
+        later results. If a user-defined Python function fails, no rows are lost: the next poll
+        calls the function again.
     """
 
     def __new__(
@@ -1885,24 +1917,26 @@ class Aggregate(Operator[_AggregateStats]):
 
 @final
 class WindowJoin(StreamJoin):
-    """Match rows that fall within each other's sliding windows, while sources push rows.
+    """Match rows that fall within each other's sliding windows, while rows are pushed into sources.
 
-    This is the window join for push sources, with any number of sources on each side. For all rows
-    that are not late, it returns the same rows as `window_join`. Each row is compared with the
-    window of the other side, so any condition is possible. A scan evaluates comparisons between
-    numeric columns of the two sides, and between their sums and differences, using the widest SIMD
-    instructions that the processor supports. If few pairs match, the rows are looked up instead.
+    This is the window join for push sources. Each side may have any number of sources. The operator
+    ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
+    with all rows in the other side's window, so any condition is possible. Comparisons between
+    numeric columns of the two sides, and between their sums and differences, are evaluated by a
+    scan that uses the widest SIMD instructions of the processor. If few pairs match, matching rows
+    are looked up instead.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
-    order* (by time, then source with left sources first, then position), then by their earlier row.
-    An unmatched row is emitted after all pairs of the last time at which it could have matched.
-    With time-based windows, this is the row's own time plus the window of its side. With row-based
-    windows, it is the time of the newer row that displaces the row from its window. Unmatched rows
-    that remain in row-based windows at the end are emitted in merged order.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
+    in *merged order* (by time, then source with left sources first, then position), then by their
+    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
+    the row could have matched. With time-based windows, this last time is the row's own time plus
+    the window of its side. With row-based windows, it is the time of the newer row that pushes the
+    row out of its window. Unmatched rows that are still in row-based windows at the end are emitted
+    in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         >>> near = abs(tg.left.price - tg.right.bid) <= 7
@@ -1926,100 +1960,107 @@ class WindowJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the merged order.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the
+            merged order.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. None and 0 both mean that the rows are in order.
-        algorithm: The algorithm by which threads share the comparisons. `auto`: each thread
-            processes a share of the new rows, and looks them up by value if a sample of pairs shows
-            that this is faster. `scalejoin`: the threads store the rows round robin, and each
-            thread compares new rows with its share of the windows (ScaleJoin, Algorithm 1).
-            `scalejoin-gates`: ScaleJoin as published. Each thread reads rows one at a time from one
-            gate, and adds its results to another. `splitjoin`: also one row at a time, with one
-            tree that distributes rows to the threads and another that collects their results
-            (SplitJoin). `cell`: the window of each row is cut into one piece per thread (CellJoin).
-            `three-step`: one thread makes all comparisons (Kang's procedure).
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. Both None and 0 mean that the rows
+            are in order.
+        algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
+            processes a share of the new rows. If a sample of pairs shows that lookups by value are
+            faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
+            distributed among the threads round robin, and each thread compares new rows with its
+            share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
+            published. Each thread reads rows one at a time from one gate, and adds its results to
+            another gate. `splitjoin`: rows are also processed one at a time; one tree distributes
+            them to the threads, and another tree collects the results (SplitJoin). `cell`: the
+            window that a row is compared with is divided into one piece per thread (CellJoin).
+            `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
-            kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). Numbers
-            that must be equal are looked up in a hash table. Otherwise, rows are looked up in
-            sorted order by the first band, as long as few rows are within reach. `handshake`: the
-            two windows flow past each other through the chain (the handshake join of Teubner and
-            Mueller). With `handshake`, results are therefore emitted only after the left window has
-            passed and later rows have moved the chain forward. The number of results held back
-            depends on the number of threads. Taking a snapshot or closing all sources releases
-            these results. The memory limit does not count results that are held back. Expired rows
-            are removed when further rows arrive, not when sources advance. With `scalejoin-gates`
-            and both handshake joins, threads keep processing rows from a poll after it has
-            returned. With `aggs`, only `auto` is allowed.
+            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
+            numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by
+            the value in the first band, and looked up as long as few rows are within reach.
+            `handshake`: the two windows flow past each other through the chain of threads (the
+            handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted
+            only after the left window has passed and subsequent rows have moved the chain forward.
+            How many results are held back depends on the number of threads. These results are
+            released when a snapshot is taken or all sources are closed. Results that are held back
+            do not count towards the memory limit. Expired rows are removed when further rows
+            arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake
+            joins, threads continue to process the rows of a poll after the poll has returned. With
+            `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
-            yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair is then held back
-            until no source can deliver an earlier row. If False, with time-based windows and
-            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
-            have been pushed, regardless of lateness and of other sources. The result contains the
-            same rows, but their order depends on the pushes. An unmatched row is emitted once no
-            row of the other side can match it. Rows are kept longer, until the other side has
-            passed their windows. Row-based windows and the other algorithms depend on the merged
-            order, so their pairs are still held back. Pairs whose rows are joined in the same step
-            are then emitted in any order. With `aggs`, rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+        memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
+            been joined yet, rows that later rows may match, and late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order that the class description specifies. A
+            pair is then held back until no source can deliver an earlier row. If False, with
+            time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
+            after both of its rows have been pushed, regardless of lateness and other sources. The
+            result contains the same rows, but their order depends on the pushes. An unmatched row
+            is emitted once no row from the other side can match it. Rows are kept longer: until the
+            other side has passed their windows. Row-based windows and the other algorithms depend
+            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
+            the same step are then emitted in any order. With `aggs`, rows are emitted in order in
+            either case.
+        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
             not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
         TidegateError: A window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        Keys are compared like other numbers, without an index. If each key has few rows and windows
-        are time-based, `IntervalJoin` makes far fewer comparisons.
+        Keys are compared like other numbers, without an index. If windows are time-based and there
+        are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. In the
-        result, the row is placed at the last time at which it could have had a partner. The result
-        is bit-for-bit identical to that of `window_join` for the rows in merged order. Row-based
-        windows are not allowed. If a Python function fails, the next poll calls it again. With
-        `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is determined by the last time at which it could have had a partner. The
+        result is bit-for-bit identical to the result of `window_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
-        and all right rows that are still kept. Small polls over many right rows are slow.
+        and all right rows still held. Polls that emit few left rows are slow if many right rows are
+        held.
 
-        Without `aggs`, each row takes an additional 90 to 260 bytes for the values that are
+        Without `aggs`, each row needs an additional 90 to 260 bytes for the values that are
         compared.
     """
 
@@ -2048,28 +2089,29 @@ class WindowJoin(StreamJoin):
 
 @final
 class BandJoin(StreamJoin):
-    """Match rows whose values are close, over sliding windows, while sources push rows.
+    """Match rows with close values over sliding windows, while rows are pushed into sources.
 
-    This is the band join for push sources, with any number of sources on each side: the index-based
-    window join of Shahvarani and Jacobsen, sections 2 to 4. For all rows that are not late, it
-    returns the same rows as `band_join`. Each row is added to an index of its side's window by
-    value, and is looked up in the index of the other side. Pairs outside the band are never
-    examined.
+    This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
+    sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
+    otherwise returns the same rows as `band_join`. The window of each side is indexed by value. A
+    row is added to the index on its own side and looked up in the index on the other side. Pairs
+    outside the band are never examined.
 
-    The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes, the number of threads, or `algorithm`. Pairs are ordered by their later row in *merged
-    order* (by time, then source with left sources first, then position), then by their earlier row.
-    An unmatched row is emitted after all pairs of the last time at which it could have matched.
-    With time-based windows, this is the row's own time plus the window of its side. With row-based
-    windows, it is the time of the newer row that displaces the row from its window.
+    The emitted rows and their order depend only on the input rows. The timing and size of pushes,
+    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
+    in *merged order* (by time, then source with left sources first, then position), then by their
+    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
+    the row could have matched. With time-based windows, this last time is the row's own time plus
+    the window of its side. With row-based windows, it is the time of the newer row that pushes the
+    row out of its window.
 
-    With `right=None`, the rows of one stream are joined with each other. Each row acts as a left
-    row, and is matched with the rows in the window that precede it in merged order, which act as
-    right rows. Each pair of rows therefore appears once, and no row matches itself. The join keeps
-    one index instead of two.
+    With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
+    row. It is matched with the preceding rows in the window, in merged order, which act as right
+    rows. Each pair of rows therefore appears only once, and no row matches itself. A self-join
+    keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
-    does not wait; iteration waits for rows until all sources are closed.
+    does not wait, but iteration waits for rows until all sources are closed.
 
     Example:
         >>> join = tg.BandJoin(
@@ -2094,112 +2136,115 @@ class BandJoin(StreamJoin):
     Args:
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
-            `right` is None, the rows of the left sources are joined with each other. Such a
-            self-join accepts single names, not pairs, for `on`, `by` and `time`. The join has one
-            `window`, and `how` must be `inner`.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+            `right` is None, rows from the left sources are joined with each other. Such a self-join
+            accepts single names, not pairs, for `on`, `by` and `time`. It has only one `window`,
+            and `how` must be `inner`.
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the merged order.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the
+            merged order.
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         sources: The number of left sources and the number of right sources, each from 1 to 32768.
             None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
             creates three left sources.
-        lateness: The maximum time by which rows of a source may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, left first. Each item of the pair may be a list
-            with one value per source of that side. If `right` is None, use a single list instead of
-            a pair. None and 0 both mean that the rows are in order.
-        algorithm: The index that is used to find matching rows in a side's window: `buckets`,
-            `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All
-            algorithms return the same rows in the same order. With `ibwj` and `ibwj-blocking`,
-            threads run tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only
-            `ibwj` merges the trees while tasks are running. With `ibwj-bplus-tree`, the same tasks
-            run on shared B+-trees, which are never merged. `auto` selects `buckets`, which computes
-            the positions of blocks for many rows at a time instead of searching for each block.
-            With `aggs`, `auto` uses the algorithm of `band_join`.
+            pair to give each side its own value, starting with the left side. Each item of the pair
+            may be a list with one value per source of that side. If `right` is None, use a single
+            list instead of a pair. Both None and 0 mean that the rows are in order.
+        algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
+            `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
+            the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
+            few rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees
+            while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees,
+            which are never merged. `auto` selects `buckets`, which computes the positions of blocks
+            for many rows at a time instead of searching for each block. With `aggs`, `auto` uses
+            the algorithm of `band_join`.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum number of bytes to hold for pushed rows that have not been joined
-            yet, for rows that later rows may match, and for late rows. None sets no limit. The
-            `memory_limit` property describes how sources share the limit.
-        ordered: Whether results are emitted in the order described above. A pair is then held back
-            until no source can deliver an earlier row. If False, with time-based windows and
-            `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
-            have been pushed, regardless of lateness and of other sources. The result contains the
-            same rows, but their order depends on the pushes. An unmatched row is emitted once no
-            row of the other side can match it. Rows are kept longer, until the other side has
-            passed their windows. Row-based windows and the other algorithms depend on the merged
-            order, so their pairs are still held back. Pairs whose rows are joined in the same step
-            are then emitted in any order. Pairs of a self-join are also held back. With `aggs`,
-            rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-            nothing else uses the processors; otherwise, it slows the operator down. Each operator
+        memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
+            been joined yet, rows that later rows may match, and late rows. None sets no limit. The
+            property `memory_limit` describes how sources share the limit.
+        ordered: Whether results are emitted in the order that the class description specifies. A
+            pair is then held back until no source can deliver an earlier row. If False, with
+            time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
+            after both of its rows have been pushed, regardless of lateness and other sources. The
+            result contains the same rows, but their order depends on the pushes. An unmatched row
+            is emitted once no row from the other side can match it. Rows are kept longer: until the
+            other side has passed their windows. Row-based windows and the other algorithms depend
+            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
+            the same step are then emitted in any order. Pairs of a self-join are also held back.
+            With `aggs`, rows are emitted in order in either case.
+        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
             pins its first thread to a different processor. The thread that calls the operator is
             not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            only the threads of a `WindowJoin` with `scalejoin-gates` are pinned.
+            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
         TidegateError: A distance or a window is negative, or another argument is invalid.
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all later polls raise the same error
-        until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example with a division by zero, all subsequent polls raise the same
+        error until you call `skip`. Otherwise, rows could be missing from later results.
 
-        With several columns, or with `by`, one column is indexed, and the others are compared. The
-        indexed column is the one that yields the fewest candidates in a sample of the first rows.
-        Later samples may select a different column.
+        With several columns, or with `by`, one column is indexed, and the values in the other
+        columns are compared. The indexed column is the one that yields the fewest candidates in a
+        sample of the first rows. Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. In the
-        result, the row is placed at the last time at which it could have had a partner. The result
-        is bit-for-bit identical to that of `band_join` for the rows in merged order. Row-based
-        windows are not allowed. If a Python function fails, the next poll calls it again. With
-        `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. Its position
+        in the result is determined by the last time at which it could have had a partner. The
+        result is bit-for-bit identical to the result of `band_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
-        all right rows that are still kept. Small polls over many right rows are slow.
+        all right rows still held. Polls that emit few left rows are slow if many right rows are
+        held.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
-        values, each of these columns adds about 16 bytes, because it is also kept row by row.
-        `explain` shows how many bytes a row needs.
+        values, each of these columns adds about 16 bytes per row, because its values are also kept
+        row by row. `explain` shows the number of bytes that each row needs.
     """
 
     def __new__(
@@ -2229,10 +2274,11 @@ class BandJoin(StreamJoin):
     ) -> Self: ...
 
 def default_threads() -> int:
-    """Return the number of threads that a call uses by default.
+    """Return the default number of threads for a call.
 
-    The number is the smallest of three: the processors that this process may use, its CPU share in
-    a container, and `OMP_NUM_THREADS`, which Spark sets to the number of cores of each worker.
+    The default is the smallest of three numbers: the processors that this process may use, its CPU
+    share in a container, and `OMP_NUM_THREADS`. Spark sets `OMP_NUM_THREADS` to the number of cores
+    per worker.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -2240,30 +2286,30 @@ def default_threads() -> int:
     """
 
 def release_memory() -> bool:
-    """Release the memory that is kept for later calls.
+    """Release the memory that is kept for subsequent calls.
 
-    When large arrays are dropped, their memory is kept, so that the next call can reuse it. Up to
-    320 MiB are kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory.
-    Memory that results still use is not released. The environment variable `TIDEGATE_POOL_BYTES`,
+    When a large array is dropped, its memory is kept, so that the next call can reuse it. Up to 320
+    MiB is kept, plus up to 4 GiB that Linux reclaims as soon as any process needs memory. Memory
+    that is still used by results is not released. The environment variable `TIDEGATE_POOL_BYTES`,
     which is read on import, sets the maximum number of bytes to keep. With 0, all memory is
-    returned immediately, and calls are slower. On Linux with glibc, this function also calls
-    `malloc_trim`, which returns free pages between small arrays, including those of other
-    libraries.
+    returned to the system immediately, but calls are slower. On Linux with glibc, this function
+    also calls `malloc_trim`, which returns free pages between small arrays, including arrays that
+    belong to other libraries.
 
     Example:
         >>> tg.release_memory() in (True, False)
         True
 
     Returns:
-        Whether the memory of any large arrays had been kept.
+        Whether any memory had been kept.
     """
 
 @final
 class Digest:
-    """The digest of rows that arrive batch by batch.
+    """A digest of rows that are added batch by batch.
 
-    A digest has a fixed size, regardless of the number of rows. The function `digest` computes the
-    digest of a whole table, and describes which rows have equal digests.
+    The size of a digest does not depend on the number of rows. The function `digest` computes the
+    digest of a whole table; its documentation specifies which rows have equal digests.
 
     Args:
         schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
@@ -2286,7 +2332,7 @@ class Digest:
     def __new__(cls, schema: pa.Schema | Table) -> Self: ...
     def _update(self, data: ArrowSource, threads: int | None) -> None: ...
     def update(self, data: Table, *, threads: int | None = None) -> None:
-        """Add rows after the rows that were added before.
+        """Add rows after those that have already been added.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2301,7 +2347,7 @@ class Digest:
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
-            SchemaError: A column has a different name or kind. No row was added.
+            SchemaError: A column has a different name or kind of type. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
             TypeError: The data has an unsupported type.
         """
@@ -2317,7 +2363,7 @@ class Digest:
 
     @property
     def ordered(self) -> str:
-        """The digest of the rows in their order: 32 hexadecimal digits.
+        """The digest of the rows in their order, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2328,7 +2374,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows regardless of their order: 32 hexadecimal digits.
+        """The digest of the rows regardless of their order, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2339,11 +2385,11 @@ class Digest:
 
     @property
     def sum(self) -> str:
-        """The sum from which `unordered` is computed: 32 hexadecimal digits.
+        """The sum from which `unordered` is computed, as 32 hexadecimal digits.
 
-        The sums of several sets of rows, added modulo 2^128, equal the sum of all their rows. A sum
-        can therefore be computed where the rows are, as streams on Spark do. The sum does not
-        depend on the names and types of the columns.
+        If the sums for several sets of rows are added modulo 2^128, the result is the sum for all
+        of the rows. Sums can therefore be computed where the rows are stored, as is done for
+        streams on Spark. The sum does not depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2357,10 +2403,10 @@ class Digest:
 
 @final
 class JoinPlan:
-    """The columns that a join of two tables reads and returns, as determined before it runs.
+    """The columns that a join of two tables will read and return.
 
-    `tidegate.explain` shows a description of the plan. The Spark form of the join sends only the
-    columns that the plan names, and the command reads only these columns from files.
+    `tidegate.explain` shows a description of the plan. On Spark, the join sends only the columns
+    listed in the plan, and the command reads only these columns from files.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2398,8 +2444,8 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        These are the columns that the join compares, the columns that the condition reads, and the
-        columns of the result.
+        They include the columns that the join compares, the columns that the condition reads, and
+        the columns of the result.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2425,10 +2471,10 @@ class JoinPlan:
 
     @property
     def needed(self) -> tuple[list[str], list[str]]:
-        """The columns that the inputs must have for the join to return the same result.
+        """The columns that the inputs must contain for the join to return the same result.
 
-        These are the columns that the join reads, plus the left columns whose names cause a suffix
-        to be added to right columns.
+        They include the columns that the join reads, plus the left columns whose names cause a
+        suffix to be added to right columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2441,10 +2487,10 @@ class JoinPlan:
 
     @property
     def origins(self) -> list[tuple[str | None, str | None]]:
-        """For each result column, the left and right columns from which it is computed.
+        """The left and right columns from which each result column is computed.
 
-        If a key has the same name on both sides, and a result row may have no left row, the key
-        is computed from both columns.
+        If a key has the same name on both sides, and a result row may lack a left row, the key is
+        computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2457,7 +2503,7 @@ class JoinPlan:
 
     @property
     def keys(self) -> list[tuple[str, str]]:
-        """The left and right columns of each key.
+        """For each key, the left column and the right column.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2467,11 +2513,11 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and largest `right - left` allowed.
+        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
 
         A difference is a float if either side is a float, and an integer otherwise. Differences
-        between times are in the finer of the two sides' units, and differences between decimals in
-        units of their last decimal place. None means that there is no bound.
+        between times use the finer of the two sides' units, and differences between decimals use
+        units of the last decimal place. None means that there is no bound.
 
         Example:
             >>> from tidegate._tidegate import band_join_query
@@ -2483,8 +2529,8 @@ class JoinPlan:
     def time(self) -> _Reach | None:
         """The time columns, with the smallest and the largest `right - left` of a pair.
 
-        The differences are in the finer of the two sides' units. None means that there is no
-        bound, as with row-based windows. For a band join without windows, `time` itself is None.
+        The differences use the finer of the two sides' units. None means that there is no bound, as
+        for row-based windows. For a band join without windows, `time` itself is None.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query, window_join_query
@@ -2498,8 +2544,8 @@ class JoinPlan:
     def distances(self) -> tuple[int | None, int | None]:
         """The smallest and the largest time difference `right - left` of a pair, inclusive.
 
-        The differences are in the finer of the two sides' units. None means that there is no
-        bound, for example because an end is computed from columns.
+        The differences use the finer of the two sides' units. None means that there is no bound,
+        for example because an end is computed from columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2510,7 +2556,7 @@ class JoinPlan:
 
     @property
     def intervals(self) -> tuple[tuple[str, str], tuple[str, str]] | None:
-        """The start and end columns of each side; None if rows have a single time.
+        """The start and end columns on each side, or None if rows have a single time.
 
         Example:
             >>> from tidegate._tidegate import overlap_join_query
@@ -2520,7 +2566,7 @@ class JoinPlan:
 
     @property
     def looks_back(self) -> bool:
-        """Whether the last right row of a key may match regardless of its age.
+        """Whether the last right row with a given key may match regardless of its age.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2530,7 +2576,7 @@ class JoinPlan:
 
     @property
     def condition_columns(self) -> tuple[list[str], list[str]]:
-        """The columns of each side that `where` reads.
+        """The columns that `where` reads on each side.
 
         Example:
             >>> from tidegate._tidegate import asof_join_query
@@ -2541,7 +2587,7 @@ class JoinPlan:
 
     @property
     def end_columns(self) -> tuple[list[str], list[str]]:
-        """The columns of each side from which the ends of intervals are computed.
+        """The columns from which interval ends are computed, on each side.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2551,7 +2597,7 @@ class JoinPlan:
         """
 
     def steps(self, name: str, length: Length) -> int:
-        """Convert a duration to the unit of the times of an interval or overlap join.
+        """Convert a duration to the time unit of an interval join or an overlap join.
 
         Args:
             name: The name of the argument, for error messages.
@@ -2561,7 +2607,7 @@ class JoinPlan:
             The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The duration is negative, or is a plain number although times have a
+            TidegateError: The duration is negative, or it is a plain number although times have a
                 unit.
             TypeError: `length` is not a duration.
 
@@ -2572,15 +2618,15 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return the start and end of each row's interval, if ends are computed from columns.
+        """Return the start and the end of each row's interval if ends are computed from columns.
 
-        Two rows match only if their intervals overlap, but rows with overlapping intervals do not
-        always match. The Spark form of the join divides rows by these intervals. If a row matches
-        nothing, its start and end both equal its time.
+        Two rows can match only if their intervals overlap, but overlapping intervals do not
+        guarantee a match. On Spark, the join divides rows by these intervals. If a row cannot match
+        any row, its start and end are both equal to its time.
 
         Args:
-            side: The side that the rows belong to, `"left"` or `"right"`.
-            rows: Rows with the columns that the plan was created for.
+            side: The side to which the rows belong, `"left"` or `"right"`.
+            rows: Rows with the columns for which the plan was created.
 
         Returns:
             The integer columns `start` and `end`, in the finer of the two sides' units. The result
@@ -2604,10 +2650,10 @@ class JoinPlan:
 
 @final
 class AggregationPlan:
-    """The columns that an aggregation of tables reads and returns, as determined before it runs.
+    """The columns that an aggregation of tables will read and return.
 
     `tidegate.explain` shows a description of the plan. On Spark, the aggregation sends only the
-    columns that the plan names.
+    columns listed in the plan.
 
     Example:
         >>> from tidegate._tidegate import AggregationQuery
@@ -2672,11 +2718,11 @@ class AggregationPlan:
 
 @final
 class JoinQuery:
-    """The description of a join, independent of its inputs.
+    """A description of a join that does not depend on its inputs.
 
-    `interval_join_query` and similar functions create a query, which is immutable and can be
-    pickled. Calls on tables and files, the command and Spark all use it, so that each option is
-    read in one place.
+    Queries are created by `interval_join_query` and similar functions. They are immutable and can
+    be pickled. Calls on tables and files, the command and Spark all use queries, so that each
+    option is read in only one place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2689,15 +2735,15 @@ class JoinQuery:
 
     @property
     def function(self) -> str:
-        """The name of the function that this query belongs to, such as `interval_join`."""
+        """The name of the function for which this query was built, such as `interval_join`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, as they were passed."""
+        """The arguments by name, as passed by the caller."""
 
     @property
     def how(self) -> How:
-        """The unmatched rows that the result keeps: the value passed, or the default."""
+        """The value of `how`, or its default if no value was passed."""
 
     @property
     def keeps_right(self) -> bool:
@@ -2740,16 +2786,16 @@ class JoinQuery:
         lateness: Bound | tuple[Bound, Bound] = None,
         pin: bool | None = None,
     ) -> StreamJoin:
-        """Return an operator for the same join that receives its rows over time."""
+        """Return an operator that performs the same join on rows that arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Build the query for a function from its arguments."""
+    """Build the query for a function of this name from its arguments."""
 
 @final
 class AggregationQuery:
-    """The description of an aggregation, independent of its streams.
+    """A description of an aggregation that does not depend on its streams.
 
     An aggregation query is immutable and can be pickled. `tidegate.aggregate` explains the options.
 
@@ -2777,7 +2823,7 @@ class AggregationQuery:
     ) -> Self: ...
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name, as they were passed."""
+        """The arguments by name, as passed by the caller."""
 
     @property
     def on(self) -> str:
@@ -2808,16 +2854,16 @@ class AggregationQuery:
         lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
     ) -> Operator[Any]:
-        """Return the same aggregation as an operator, whose rows arrive over time."""
+        """Return an operator that performs the same aggregation on rows that arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
-    """Build an aggregation query from its arguments."""
+    """Build an aggregation query from the arguments of a call."""
 
 @final
 class InputRows:
-    """Arrow data that has been read, to be passed to a native call later.
+    """Arrow data that has been read and will be passed to a native call later.
 
     Example:
         >>> from tidegate._tidegate import InputRows
@@ -2834,13 +2880,13 @@ def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
-    """Convert a size, such as `"2GB"`, to a number of bytes."""
+    """Convert a size such as `"2GB"` to a number of bytes."""
 
 def reader_of(rows: object, made_by: str) -> BatchReader[Any]:
-    """Return a reader of the batches that an iterator with a schema produces.
+    """Return a reader for the batches that an iterator with a schema produces.
 
-    The reader's thread produces the batches, one batch ahead of the consumer. The iterator
-    occasionally yields None, so that the thread notices when the reader is closed.
+    The reader has a thread that produces the batches, one batch ahead of the consumer. The iterator
+    must occasionally yield None, so that the thread notices when the reader is closed.
     """
 
 def merge(

@@ -1,4 +1,4 @@
-"""Aggregate functions: each is computed from the columns of the rows that a condition selects.
+"""Aggregate functions over columns, for all rows or for those that meet a condition.
 
     >>> import pyarrow as pa
     >>> import tidegate as tg
@@ -12,7 +12,7 @@
     {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
 
 Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` and `udf`. If there
-are no values, a count is 0, and every other function is null.
+are no values, counts are 0, and the results of all other functions are null.
 """
 
 # ruff: noqa: A001 - the functions have their usual names, which shadow built-ins only here.
@@ -85,7 +85,7 @@ Function: TypeAlias = Literal[
 """The name of a function."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
-"""The interpolation of a quantile that lies between two values."""
+"""The interpolation method for a quantile that lies between two values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class Udf:
         return pa.field("", self.returns)
 
     def __call__(self, lists: pa.RecordBatch) -> pa.RecordBatch:
-        """Call the function with list columns, and convert the values that it returns to a column.
+        """Call the function with list columns, and convert its results to a column.
 
         Args:
             lists: The arguments of the function. Each column contains one list per window.
 
         Raises:
-            TidegateError: The function failed, or its results have another type.
+            TidegateError: The function failed, or its results do not have the expected type.
         """
         import pyarrow as pa  # noqa: PLC0415 - as above
 
@@ -145,10 +145,10 @@ class Udf:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
-    """A function with its columns, its parameters, and a condition on the rows, as SQL text.
+    """A function with its columns and parameters, and the SQL text of a condition on rows.
 
-    Aggregates are created by the functions of this module. Aggregates can be compared and pickled,
-    and the same aggregate can be used in several calls.
+    Aggregates are created by the functions in this module. They can be compared, pickled, and used
+    in several calls.
     """
 
     function: Function
@@ -182,11 +182,12 @@ class Aggregate:
 
 
 def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:
-    """Count the rows, or the values of a column that are not null.
+    """Count the rows, or the non-null values in a column.
 
     Args:
         column: A column of any type. None counts all rows.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> tidegate.agg.count("price", where="price > 3")
@@ -198,13 +199,14 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
 def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Add up the values.
 
-    The sum of integers is int64, of unsigned integers uint64, of decimals decimal128(38), and of
-    floats float64. Integers and decimals are added exactly. If a sum does not fit into its type,
-    the error names the window.
+    The result has the type int64 for signed integers, uint64 for unsigned integers, decimal128(38)
+    for decimals, and float64 for floats. Integers and decimals are added exactly. If a sum does not
+    fit into its type, an error that names the window is raised.
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> tidegate.agg.sum("size", where=tidegate.row.side == "B").where
@@ -218,7 +220,8 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("mean", column, where)
 
@@ -226,12 +229,13 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the smallest value. NaN is larger than any other float.
 
-    0.0 and -0.0 compare equal, and the result is 0.0 for both.
+    0.0 and -0.0 are equal, and the result is 0.0 for either of them.
 
     Args:
         column: A column of numbers, times, booleans, strings or binary values. Strings are compared
-            by their bytes.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+            byte by byte.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("min", column, where)
 
@@ -239,34 +243,35 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the largest value. NaN is larger than any other float.
 
-    0.0 and -0.0 compare equal, and the result is 0.0 for both.
+    0.0 and -0.0 are equal, and the result is 0.0 for either of them.
 
     Args:
         column: A column of numbers, times, booleans, strings or binary values. Strings are compared
-            by their bytes.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+            byte by byte.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("max", column, where)
 
 
 def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of the first row by time, then stream, then position; it may be null.
+    """Return the value, which may be null, from the first row by time, then stream, then position.
 
     Args:
         column: A column of any type.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text. `"price
-            IS NOT NULL"` skips nulls.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text. `"price IS NOT NULL"` skips nulls.
     """
     return _aggregate("first", column, where)
 
 
 def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of the last row by time, then stream, then position; it may be null.
+    """Return the value, which may be null, from the last row by time, then stream, then position.
 
     Args:
         column: A column of any type.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text. `"price
-            IS NOT NULL"` skips nulls.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text. `"price IS NOT NULL"` skips nulls.
     """
     return _aggregate("last", column, where)
 
@@ -274,13 +279,13 @@ def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the sample variance of the values, as float64; null for fewer than two values.
 
-    If the sum of squared deviations from the mean exceeds the range of float64, the result is
-    infinite. The result is never negative, and it is NaN only if one of the values is NaN or
-    infinite.
+    The result is infinite if the sum of squared deviations from the mean exceeds the range of
+    float64. It is never negative, and it is NaN only if one of the values is NaN or infinite.
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("var", column, where)
 
@@ -290,7 +295,8 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("std", column, where)
 
@@ -298,14 +304,15 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
 def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the weighted mean of the values, as float64.
 
-    The mean of prices weighted by size is the volume-weighted average price (VWAP). A row counts if
-    neither its value nor its weight is null. If the weights add up to 0, the result is NaN or
+    The mean of prices weighted by size is the volume-weighted average price (VWAP). Rows with a
+    null value or a null weight are ignored. If the sum of the weights is 0, the result is NaN or
     infinite.
 
     Args:
         column: A column of numbers.
-        weights: A column of weights, which must be numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        weights: A column of numbers, which are the weights.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "size": [2, 1]})
@@ -317,15 +324,16 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 
 
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of one column in the row where another is smallest; it may be null.
+    """Return the value of one column, which may be null, from the row where another is smallest.
 
-    If several rows share the smallest value, the earliest one is used. Rows where `by` is null are
-    ignored. NaN is larger than any other float, and 0.0 and -0.0 compare equal.
+    If several rows share the smallest value, the earliest of these rows is used. Rows in which `by`
+    is null are ignored. NaN is larger than any other float, and 0.0 equals -0.0.
 
     Args:
         column: A column of any type.
         by: A column of numbers, times, booleans, strings or binary values.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> trades = pa.table({"ts": [1, 2], "price": [10.0, 13.0], "venue": ["N", "Q"]})
@@ -337,15 +345,16 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 
 
 def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of one column in the row where another is largest; it may be null.
+    """Return the value of one column, which may be null, from the row where another is largest.
 
-    If several rows share the largest value, the earliest one is used. Rows where `by` is null are
-    ignored. NaN is larger than any other float.
+    If several rows share the largest value, the earliest of these rows is used. Rows in which `by`
+    is null are ignored. NaN is larger than any other float.
 
     Args:
         column: A column of any type.
         by: A column of numbers, times, booleans, strings or binary values.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("arg_max", column, where, by)
 
@@ -353,12 +362,13 @@ def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the sample covariance of two columns, as float64; null for fewer than two rows.
 
-    A row counts if neither column is null.
+    Rows in which either column is null are ignored.
 
     Args:
         column: A column of numbers.
         other: Another column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("covar", column, where, other)
 
@@ -366,13 +376,14 @@ def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggreg
 def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute Pearson's correlation of two columns, as float64; null for fewer than two rows.
 
-    A row counts if neither column is null. The result is NaN if either column has only one distinct
-    value, or if a variance would be infinite.
+    Rows in which either column is null are ignored. The result is NaN if all values in a column are
+    equal, or if a variance would be infinite.
 
     Args:
         column: A column of numbers.
         other: Another column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3], "x": [1, 2, 3], "y": [6.0, 4.0, 2.0]})
@@ -386,11 +397,13 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
 def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the median of the values, as float64. NaN is larger than any other value.
 
-    The median is exact. `tidegate.Aggregate` therefore keeps rows until their windows are complete.
+    The median is exact. `tidegate.Aggregate` therefore keeps all rows until their windows are
+    complete.
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "x": [1, 9, 2, 3]})
@@ -410,16 +423,17 @@ def quantile(
 ) -> Aggregate:
     """Compute a quantile of the values, as float64. NaN is larger than any other value.
 
-    The quantile is exact. `tidegate.Aggregate` therefore keeps rows until their windows are
+    The quantile is exact. `tidegate.Aggregate` therefore keeps all rows until their windows are
     complete.
 
     Args:
         column: A column of numbers.
-        share: The quantile, from 0, the smallest value, to 1, the largest value.
-        interpolation: The method for a quantile between two values: interpolate between them
-            (`linear`, as in NumPy), use the `nearest` value (as in Polars), the `lower` or the
-            `higher` value, or their mean (`midpoint`).
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        share: The quantile to compute, from 0 (the smallest value) to 1 (the largest value).
+        interpolation: The method for a quantile that lies between two values. `linear` interpolates
+            between them, as in NumPy. `nearest` uses the nearest value, as in Polars. `lower` and
+            `higher` use the lower or the higher value, and `midpoint` uses their mean.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 3, 4], "ms": [10, 90, 20, 30]})
@@ -434,12 +448,13 @@ def quantile(
 def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Count the distinct values, as int64. Nulls are ignored.
 
-    All NaN count as one value, and so do 0.0 and -0.0. `tidegate.Aggregate` keeps rows until their
-    windows are complete.
+    All NaNs count as one value, and 0.0 and -0.0 also count as one value. `tidegate.Aggregate`
+    keeps all rows until their windows are complete.
 
     Args:
         column: A column of numbers, times, booleans, strings or binary values.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("count_distinct", column, where)
 
@@ -447,11 +462,12 @@ def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate
 def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Collect the values, including nulls, into a list in row order; null if there are no rows.
 
-    `tidegate.Aggregate` keeps rows until their windows are complete.
+    `tidegate.Aggregate` keeps all rows until their windows are complete.
 
     Args:
         column: A column of any type.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Example:
         >>> rows = pa.table({"ts": [1, 2, 7], "x": ["a", None, "c"]})
@@ -469,20 +485,21 @@ def udf(
     *,
     where: Expr | str | None = None,
 ) -> Aggregate:
-    """Call a user-defined function for many windows at a time.
+    """Call a user-defined function, which computes the results for many windows at a time.
 
-    The function receives one Arrow list array per input, with one list per window. Lists include
-    nulls. The function returns one value per list: an Arrow array of the type `returns`, or any
-    object that `pyarrow.array` can convert to this type. A window without rows has no list, and its
-    result is null. The result must depend only on the values, because the function may be called
-    from any thread, in any order, and with any groups of windows. `tidegate.Aggregate` keeps rows
-    until their windows are complete.
+    For each input, the function receives an Arrow list array with one list per window. Lists
+    include nulls. The function returns one value per window: an Arrow array of the type `returns`,
+    or any object that `pyarrow.array` can convert to this type. Windows without rows are not passed
+    to the function, and their results are null. A result must depend only on the values in its
+    window, because the function may be called from any thread, in any order, and with any group of
+    windows. `tidegate.Aggregate` keeps all rows until their windows are complete.
 
     Args:
         function: The function. Spark pickles it.
-        inputs: The name or names of the columns that are passed to the function.
-        returns: The type of the function's results.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        inputs: The name of the column that is passed to the function, or a list of names.
+        returns: The Arrow type of the results.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
 
     Raises:
         TypeError: `returns` is not an Arrow type, or `function` is not callable.
@@ -514,7 +531,8 @@ def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of numbers.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("product", column, where)
 
@@ -524,7 +542,8 @@ def any(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of booleans.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("any", column, where)
 
@@ -534,7 +553,8 @@ def all(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
     Args:
         column: A column of booleans.
-        where: The rows to include: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
     """
     return _aggregate("all", column, where)
 

@@ -1,10 +1,10 @@
-"""Reports states that only a bug in tidegate can cause."""
+"""Reports states that can only be caused by a bug in tidegate."""
 
 from typing import NoReturn
 
 
 def bug(text: str) -> NoReturn:
-    """Raise the error for a state that only a bug in tidegate can cause.
+    """Raise the error for a state that can only be caused by a bug in tidegate.
 
     Example:
         >>> from tidegate.bugs import bug

@@ -1,4 +1,4 @@
-"""Expressions over the columns of a left row and a right row, or of a single row.
+"""Expressions over the columns of two rows (left and right), or of a single row.
 
 Build an expression from `left` and `right` with Python's operators. It is equivalent to its SQL
 text, which `where` also accepts:
@@ -7,9 +7,10 @@ text, which `where` also accepts:
     >>> (left.price < right.bid * 1.01) & right.size.is_not_null()
     left.price < right.bid * 1.01 AND right.size IS NOT NULL
 
-Two rules differ from plain Python. As in pandas, write `&`, `|` and `~` for and, or and not, and
-put comparisons in parentheses. As in SQL, the result of `%` has the sign of the dividend. `abs`,
-`round`, `math.floor` and `math.ceil` accept expressions, and all other functions are methods.
+There are two differences from plain Python. As in pandas, use `&`, `|` and `~` instead of `and`,
+`or` and `not`, and put comparisons in parentheses. As in SQL, the result of `%` has the same sign
+as the dividend. `abs`, `round`, `math.floor` and `math.ceil` accept expressions. All other
+functions are methods.
 """
 
 # ruff: noqa: SLF001 - the functions below the class are part of it.
@@ -37,7 +38,7 @@ __all__ = ["Columns", "Expr", "case", "left", "right", "row"]
 
 
 class _Level(IntEnum):
-    """The precedence of an expression, which determines where parentheses are needed."""
+    """The precedence levels of expressions, which determine where parentheses are needed."""
 
     OR = 1
     AND = 2
@@ -55,8 +56,8 @@ class Expr:
     """An expression over the columns of a left row and a right row.
 
     Expressions are created by operators on the columns of `tidegate.left` and `tidegate.right`, or
-    of `tidegate.row`, never by the constructor. An expression has no truth value. Its types are
-    checked when it is passed to a call.
+    of `tidegate.row`, but never by calling the constructor. An expression has no truth value. The
+    types of its columns are checked when it is passed to a call.
 
     Literals may be Python values (bool, int, float, str, bytes, Decimal, datetime, date, timedelta,
     None) or numpy scalars of the same kinds.
@@ -75,7 +76,7 @@ class Expr:
     def __repr__(self) -> str:
         return self._text
 
-    # Hashed by identity, because a set would need the truth value of `==` if two hashes were equal.
+    # Hashed by identity, because a set needs the truth value of `==` if two hashes are equal.
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
@@ -86,7 +87,7 @@ class Expr:
         )
         raise TypeError(message)
 
-    # Makes a numpy scalar on the left defer to the reflected operators.
+    # If a numpy scalar is on the left, this makes it use the reflected operators.
     __array_ufunc__ = None
 
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
@@ -187,7 +188,7 @@ class Expr:
         return Expr(f"{value} BETWEEN {low} AND {high}", _Level.PREDICATE)
 
     def is_in(self, values: Iterable[Operand]) -> Expr:
-        """Return whether the value equals one of `values`; the cost grows with their number.
+        """Return whether the value equals one of `values`; the cost grows with their count.
 
         Example:
             >>> tidegate.left.venue.is_in(["XPAR", "XAMS"])
@@ -202,7 +203,7 @@ class Expr:
         return Expr(f"{_at_least(self, _Level.SUM)} IN ({items})", _Level.PREDICATE)
 
     def like(self, pattern: str) -> Expr:
-        """Return whether a string matches a pattern; `%` matches any string and `_` any character.
+        """Return whether a string matches a pattern; `%` matches any string, and `_` any character.
 
         Example:
             >>> tidegate.left.name.like("Gate %")
@@ -213,8 +214,9 @@ class Expr:
     def matches(self, pattern: str) -> Expr:
         """Return whether a regular expression matches anywhere in a string.
 
-        The syntax is that of Rust's `regex`. It is similar to Python's `re`, but does not support
-        backreferences and look-around, so the cost is proportional to the length of the string.
+        The syntax of the pattern is that of Rust's `regex` crate. This syntax is similar to that of
+        Python's `re`, but without backreferences and look-around, so the cost is proportional to
+        the length of the string.
 
         Example:
             >>> tidegate.left.name.matches("^Gate [0-9]+$")
@@ -223,7 +225,7 @@ class Expr:
         return _matched(self, "REGEXP", pattern)
 
     def ilike(self, pattern: str) -> Expr:
-        """Return whether a string matches a pattern as in `like`, ignoring case.
+        """Return whether a string matches a pattern, as in `like` but ignoring case.
 
         Example:
             >>> tidegate.left.name.ilike("gate %")
@@ -299,7 +301,7 @@ class Expr:
         return _called("substr", self, start, *(() if length is None else (length,)))
 
     def coalesce(self, *others: Operand) -> Expr:
-        """Return the value, or the first of the other values that is not null.
+        """Return the first value that is not null among this value and the others.
 
         Example:
             >>> tidegate.left.size.coalesce(tidegate.right.size, 0)
@@ -308,7 +310,7 @@ class Expr:
         return _called("coalesce", self, *others)
 
     def extract(self, part: str) -> Expr:
-        """Return a part of a date or time as an integer, in the time zone of its column.
+        """Return a part of a date or time, in the time zone of its column, as an integer.
 
         Args:
             part: `year`, `quarter`, `month`, `week` (of the ISO year), `day`, `dow` (0 is Sunday),
@@ -322,7 +324,7 @@ class Expr:
         return Expr(f"EXTRACT({part} FROM {self._text})", _Level.ATOM)
 
     def cast(self, to: str) -> Expr:
-        """Convert the value to another type. A value that does not fit the type is an error.
+        """Convert the value to another type. If a value does not fit the type, an error is raised.
 
         A cast to an integer truncates the digits after the decimal point, and a cast to a decimal
         rounds them.
@@ -351,7 +353,7 @@ class Expr:
 class Columns:
     """The columns of one side of a join, such as `left.price` or `left["odd name"]`.
 
-    The columns of `row` are those of an aggregation's streams.
+    The columns of `row` are the columns of an aggregation's streams.
 
     Example:
         >>> tidegate.left["odd name"] > tidegate.right.limit
@@ -389,7 +391,7 @@ right = Columns("right")
 """The columns of the right table, for `where`."""
 
 row = Columns("row")
-"""The columns of a row, for the `where` of an aggregation and its functions."""
+"""The columns of a row, for `where` in an aggregation and in its functions."""
 
 
 def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Expr:
@@ -403,14 +405,14 @@ def _binary(first: Operand, operator: str, second: Operand, level: _Level) -> Ex
 def case(*branches: tuple[Expr | bool, Operand], otherwise: Operand = None) -> Expr:
     """Return the value of the first condition that holds.
 
-    Each value is computed only for the rows that it applies to.
+    Each value is computed only for rows to which it applies.
 
     Args:
-        branches: Pairs of a condition and its value.
+        branches: Pairs, each with a condition and a value.
         otherwise: The value if no condition holds.
 
     Raises:
-        TypeError: A branch is not a pair of a condition and a value, or there are no branches.
+        TypeError: There are no branches, or a branch is not a pair of a condition and a value.
 
     Example:
         >>> from tidegate import case, left, right
@@ -440,7 +442,7 @@ def _called(name: str, *operands: Operand) -> Expr:
 
 
 def _check_word(function: str, word: object) -> None:
-    """Reject anything except a plain name, because other text could inject SQL."""
+    """Reject anything but a plain name, because other text could inject SQL."""
     if not isinstance(word, str) or not re.fullmatch(r"[A-Za-z]+( ?\([0-9]+, ?[0-9]+\))?", word):
         example = "hour" if function == "extract" else "bigint"
         message = f"{function}() expects a name, such as {example!r}, got {word!r}"

@@ -135,7 +135,7 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input. Any kind of input that `left` accepts is allowed.
+        The right input. `right` accepts the same kinds of input as `left`.
         """,
         is_input=True,
     ),
@@ -154,9 +154,9 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If `right` is
-        None, the rows of the left sources are joined with each other. Such a self-join accepts
-        single names, not pairs, for `on`, `by` and `time`. The join has one `window`, and `how`
-        must be `inner`.
+        None, rows from the left sources are joined with each other. Such a self-join accepts single
+        names, not pairs, for `on`, `by` and `time`. It has only one `window`, and `how` must be
+        `inner`.
         """,
         is_input=True,
     ),
@@ -165,9 +165,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The time column, or a pair of names if it has different names on the two sides. The column
-        must contain integers, dates or timestamps. Timestamps with time zones are compared as
-        instants. The time units of the two sides may differ.
+        The time column, or a pair of names if the column has a different name on each side. Times
+        must be integers, dates or timestamps. Timestamps with time zones are compared as instants.
+        The time units of the two sides may differ.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -178,7 +178,7 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("band_join", "BandJoin"),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        The band columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
         column contains floats on either side, both sides are compared as floats.
         """,
@@ -194,10 +194,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("overlap_join",),
         """
-        The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
-        A row then matches the intervals that contain its time. The columns must contain integers,
-        dates or timestamps.
+        The names of the start and end columns. If they differ between the sides, give a pair of
+        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
+        column, give its name twice. Each of its rows then matches the intervals that contain its
+        time. The columns must contain integers, dates or timestamps.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -210,11 +210,12 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("band_join", "BandJoin"),
         """
-        The maximum distance between the values of two matching rows. Give one distance for all
+        The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number, which must be an integer for integer times. For dates and timestamps,
-        the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A pair
-        `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no bound.
+        distance is a number. For integer times, the distance must be an integer. For dates and
+        timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A
+        pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
+        bound.
         """,
         command=OfCommand(
             "The maximum distance between values: one for all columns, or one per column.",
@@ -228,8 +229,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("band_join",),
         """
-        The time column that orders the rows for `window`, or a pair of names if it has different
-        names on the two sides.
+        The time column that orders the rows for `window`, or a pair of names if the column has a
+        different name on each side.
         """,
         default="None",
     ),
@@ -238,8 +239,8 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("BandJoin",),
         """
-        The time column that orders the rows for `window`, or a pair of names if it has different
-        names on the two sides.
+        The time column that orders the rows for `window`, or a pair of names if the column has a
+        different name on each side.
         """,
     ),
     Option(
@@ -247,10 +248,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, left first.
+        each side its own window, starting with the left side.
         """,
         default="None",
     ),
@@ -259,10 +260,10 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        The time that a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, left first.
+        each side its own window, starting with the left side.
         """,
     ),
     Option(
@@ -270,13 +271,13 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The start of the interval, relative to the left row's time. A negative value starts the
-        interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-        "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
+        The start of the interval, as a distance from the left row's time. If the value is negative,
+        the interval starts before that time. Give a timedelta, a numpy timedelta64 or a string such
+        as "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
         sets no bound. To set the start for each row, give an expression over the columns of one
         side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a duration
-        or an integer. An expression over left columns may also return a time, which is then the
-        start itself. If the expression is null, the row matches nothing.
+        or an integer. An expression over left columns may also return a time, which is then used as
+        the start itself. If the expression is null for a row, that row does not match any row.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -287,9 +288,9 @@ OPTIONS: tuple[Option, ...] = (
         "End",
         ("interval_join", "IntervalJoin"),
         """
-        The end of the interval, relative to the left row's time. `upper` accepts the same values as
-        `lower`, and must not be less than `lower`. If an expression puts the end of a row's
-        interval before its start, the row matches nothing. None sets no bound.
+        The end of the interval, as a distance from the left row's time. `upper` accepts the same
+        values as `lower`, and must not be less than `lower`. If expressions place the end of a
+        row's interval before its start, the row does not match any row. None sets no bound.
         """,
         command=OfCommand(
             "The largest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -300,9 +301,9 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*JOINS, *OPERATORS),
         """
-        The key columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. Rows match only if all of their keys are equal. Without keys, any two rows
-        may match.
+        The key columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Two rows match only if all of their keys are equal. Without keys, any two rows may
+        match.
         """,
         default="None",
         command=OfCommand(
@@ -317,8 +318,8 @@ OPTIONS: tuple[Option, ...] = (
         "Streams",
         ("aggregate",),
         """
-        One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames, record
-        arrays or dicts of arrays. The columns of different inputs are matched by name. The inputs
+        An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy frames,
+        record arrays or dicts of arrays. The columns of the inputs are matched by name. The inputs
         are numbered from 0 in the order given.
         """,
         is_input=True,
@@ -328,10 +329,10 @@ OPTIONS: tuple[Option, ...] = (
         "Table | Iterable[Table]",
         ("merge",),
         """
-        The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record arrays
-        or dicts of arrays. There must be at least one, and all must have the same columns. If you
-        give a single path, each of its files is a stream. The streams are numbered from 0 in the
-        order given.
+        The streams or tables to merge, which can be Arrow data, paths, datasets, lazy frames,
+        record arrays or dicts of arrays. There must be at least one stream, and all streams must
+        have the same columns. If only a single path is given, each of its files is a stream. The
+        streams are numbered from 0 in the order given.
         """,
         is_input=True,
     ),
@@ -370,7 +371,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
         "250ms". If times are integers, give an integer in the same unit. The size must be a
-        positive whole number of units of the time column.
+        positive whole number of the time column's units.
         """,
         default="None",
         command=OfCommand(
@@ -385,13 +386,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time from the start of one window to the start of the next. `advance` accepts the same
-        values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-        between windows.
+        The time between the starts of two successive windows. `advance` accepts the same values as
+        `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
+        windows.
         """,
         default="None",
         command=OfCommand(
-            "The time from the start of one window to the start of the next.",
+            "The time between the starts of two successive windows.",
             metavar="DURATION",
             read="duration",
             shown_default="the size",
@@ -402,7 +403,7 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer times.
+        The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are integers.
         `offset` accepts the same values as `size`, and may also be negative or 0. None means 0.
         """,
         default="None",
@@ -418,9 +419,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time that a session stays open after its last row. `session` accepts the same values as
-        `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end of a session
-        starts a new session.
+        How long a session stays open after its last row. `session` accepts the same values as
+        `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the end of
+        a session starts a new session.
         """,
         default="None",
         command=OfCommand(
@@ -448,7 +449,7 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, agg.Aggregate]",
         ("aggregate", "Aggregate"),
         """
-        The aggregates to compute: a mapping from result column names to functions from
+        The aggregates to compute, as a mapping from result column names to functions from
         `tidegate.agg`.
         """,
         command=OfCommand(
@@ -476,7 +477,7 @@ OPTIONS: tuple[Option, ...] = (
         ("merge",),
         """
         The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. None and 0 both
+        timedelta64, a string such as "250ms", or an integer if times are integers. Both None and 0
         mean that the rows are in order.
         """,
         default="None",
@@ -501,9 +502,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound]",
         ("Merge", "Aggregate"),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
-        give each source its own value. None and 0 both mean that the rows are in order.
+        give each source its own value. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -512,16 +513,16 @@ OPTIONS: tuple[Option, ...] = (
         "Algorithm",
         ("aggregate", "Aggregate"),
         """
-        The algorithm that assigns rows to windows. All algorithms return the same result. `auto` is
-        `slices`, the fastest algorithm, which aggregates rows into slices of time that all windows
-        share. `slices` keeps separate states for each stream, and combines slices into windows. The
-        other algorithms are the designs from section 5 of the paper, included for comparison. In
-        `mq` and `mq-lf`, one thread merges the streams and updates the windows. The queues of `mq`
-        have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate merges the
-        streams. The windows are updated by one thread in `tumlsc`, and by many in `tumlmc`. In
-        `wiml`, the streams are not merged, and each updates the windows independently. The designs
-        from the paper process rows one by one, and need far more time and memory. Sessions always
-        use a separate algorithm.
+        The algorithm that assigns rows to windows. All algorithms return the same result. `auto`
+        selects `slices`, the fastest algorithm, which aggregates rows into time slices that all
+        windows share. `slices` keeps separate states for each stream, and combines slices into
+        windows. The other algorithms are designs from section 5 of the paper, included for
+        comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows. The
+        queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a
+        gate merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
+        `tumlmc`. In `wiml`, the streams are not merged, and each stream updates the windows
+        independently. The designs from the paper process rows one by one, and need far more time
+        and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
     ),
@@ -530,10 +531,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Merge",),
         """
-        The maximum number of bytes to hold for pushed rows, including late rows, until a poll
-        returns them. Each row adds 40 bytes of overhead. None sets no limit. Batches that a poll
-        prepares in advance do not count towards the limit. The `memory_limit` property describes
-        how sources share the limit.
+        The maximum number of bytes for pushed rows that no poll has returned yet, including late
+        rows. Each row adds 40 bytes of overhead. None sets no limit. Batches that polls prepare in
+        advance do not count towards the limit. The property `memory_limit` describes how sources
+        share the limit.
         """,
         default="None",
     ),
@@ -563,9 +564,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names",
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
-        The time column, or a pair of names if it has different names on the two sides. The column's
-        type must be timestamp, timestamp_ntz, date or integer. For streams, the time column must
-        have the watermark.
+        The time column, or a pair of names if the column has a different name on each side. The
+        column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
+        column must have the watermark.
         """,
     ),
     Option(
@@ -573,7 +574,7 @@ OPTIONS: tuple[Option, ...] = (
         "str | Sequence[Names] | Mapping[str, str]",
         ("spark.band_join",),
         """
-        The band columns: a name, a list of names or of name pairs, or a mapping from left to right
+        The band columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
         column contains floats on either side, both sides are compared as floats. Rows are divided
         among tasks by the values of the first column, so put the most selective column first.
@@ -584,10 +585,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("spark.overlap_join",),
         """
-        The start and end columns of both sides, or a pair of names for each side, as in
-        `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name twice.
-        A row then matches the intervals that contain its time. The type of the columns must be
-        timestamp, timestamp_ntz, date or integer.
+        The names of the start and end columns. If they differ between the sides, give a pair of
+        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
+        column, give its name twice. Each of its rows then matches the intervals that contain its
+        time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -599,10 +600,10 @@ OPTIONS: tuple[Option, ...] = (
         integers. None sets no bound. To set the bound separately for each row, give an expression
         over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The
         expression must return a duration or an integer. An expression over left columns may also
-        return a time, which is then the end of the interval itself. If the expression is null, the
-        row matches nothing. With an expression, the rows of tables are divided by the interval of
-        each row, as in `overlap_join`, so a few wide intervals cause only a few copies. For
-        streams, see `max_width`.
+        return a time, which is then the end of the interval itself. If the expression is null for a
+        row, that row does not match any row. With an expression, the rows of tables are divided by
+        the interval of each row, as in `overlap_join`, so a few wide intervals cause only a few
+        copies. For streams, see `max_width`.
         """,
     ),
     Option(
@@ -620,9 +621,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.window_join",),
         """
         The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
-        times, so "the last n rows" is undefined if times are equal.
+        integers. Use a pair to give each side its own window, starting with the left side.
+        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
+        order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -630,11 +631,11 @@ OPTIONS: tuple[Option, ...] = (
         "Within | list[Within] | Mapping[str, Within]",
         ("spark.band_join",),
         """
-        The maximum distance between the values of two matching rows. Give one distance for all
+        The maximum distance between the values in two matching rows. Give one distance for all
         columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number, which must be an integer for integer times. For dates and timestamps,
-        the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on <= l.on +
-        above`, where None sets no bound.
+        distance is a number. For integer times, the distance must be an integer. For dates and
+        timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on
+        <= l.on + above`, where None sets no bound.
         """,
     ),
     Option(
@@ -653,9 +654,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, left first. Row-based windows
-        (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond their
-        times, so "the last n rows" is undefined if times are equal.
+        integers. Use a pair to give each side its own window, starting with the left side.
+        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
+        order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -664,8 +665,8 @@ OPTIONS: tuple[Option, ...] = (
         "KeyNames | None",
         (*ON_SPARK,),
         """
-        The key columns: a name, a list of names or of name pairs, or a mapping from left to
-        right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        The key columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Two rows match only if all of their keys are equal. A null key matches nothing.
         Without keys, any two rows may match.
         """,
         default="None",
@@ -677,7 +678,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the earlier row.
+        `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are equally far away.
         """,
         default="'backward'",
         command=OfCommand(
@@ -690,8 +691,8 @@ OPTIONS: tuple[Option, ...] = (
         ("asof_join", "AsofJoin"),
         """
         The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a string
-        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit.
-        None sets no bound.
+        such as "1h30m" or "250ms". If times are integers, give an integer in the same unit. None
+        sets no bound.
         """,
         default="None",
         command=OfCommand(
@@ -728,8 +729,9 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         (*JOINS, *OPERATORS),
         """
-        A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns, or
-        give it as SQL text. If the condition is null, the rows do not match.
+        A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+        `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do not
+        match.
         """,
         default="None",
         command=OfCommand('A condition such as "left.price < right.bid".', metavar="CONDITION"),
@@ -751,8 +753,8 @@ OPTIONS: tuple[Option, ...] = (
         ("asof_join", "AsofJoin", "spark.asof_join"),
         """
         Which rows to return. `left`: all left rows. The right columns of unmatched rows are null.
-        `inner`: only the matched left rows. `semi`: the left columns of the matched left rows.
-        `anti`: the left columns of the unmatched left rows.
+        `inner`: only the matched left rows. `semi`: only the left columns of the matched left rows.
+        `anti`: only the left columns of the unmatched left rows.
         """,
         default="'left'",
         command=OfCommand("The rows to write."),
@@ -763,10 +765,10 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS, *OPERATORS_OF_PAIRS, *PAIRS_ON_SPARK),
         """
         Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`: also
-        the unmatched rows of the left side, the right side, or both. `semi` and `anti`: only the
-        matched or the unmatched left rows. With `aggs`, `how` must be `left`, which keeps all left
-        rows, or `inner`, which keeps only those that have partners. None means `inner`, or `left`
-        with `aggs`.
+        the unmatched rows from the left side, the right side, or both sides. `semi`: only the
+        matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be `left`,
+        which keeps all left rows, or `inner`, which keeps only left rows that have partners. None
+        means `inner`, or `left` if `aggs` is given.
         """,
         default="None",
         command=OfCommand("The unmatched rows to keep.", shown_default="inner; left with --agg"),
@@ -777,8 +779,8 @@ OPTIONS: tuple[Option, ...] = (
         (*PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order. Partners with equal times keep the order of the right rows.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in time order. Partners with equal times keep the order of the right rows.
         """,
         default="None",
         command=OfCommand(
@@ -795,8 +797,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS_OF_PAIRS,),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in time order. Partners with equal times keep the merged order.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in time order. Partners with equal times keep the merged order.
         """,
         default="None",
     ),
@@ -806,14 +808,14 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join"),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. If times are
-        compared, partners are aggregated in time order. Spark does not preserve the order of rows,
-        so right rows with equal times are ordered by value. Such rows are compared by the first
-        column of `on`, then by the other columns that the join reads, in DataFrame order, with
-        nulls last. Structs are compared field by field, and arrays and maps element by element. For
-        streams, the division into micro-batches does not affect the result. A left row is emitted
-        once the watermark has passed all its possible partners, so an interval join of streams
-        requires an upper bound.
+        once, with aggregates over its partners, which are the right rows that it matches. If times
+        are compared, partners are aggregated in time order. Spark does not preserve the order of
+        rows, so right rows with equal times are ordered by value. Such rows are compared by the
+        first column of `on`, then by the other columns that the join reads, in DataFrame order,
+        with nulls last. Structs are compared field by field, and arrays and maps element by
+        element. For streams, the division into micro-batches does not affect the result. A left row
+        is emitted once the watermark has passed all its possible partners, so an interval join of
+        streams requires an upper bound.
         """,
         default="None",
     ),
@@ -823,11 +825,11 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         Aggregates from `tidegate.agg`, keyed by result column name. Each left row then appears
-        once, with the aggregates of its partners: the right rows that it matches. Partners are
-        aggregated in the order of their starts. Spark does not preserve the order of rows, so
-        right rows with equal starts are ordered by value. The comparison uses the columns that
-        the join reads, in DataFrame order, with nulls last. Structs are compared field by
-        field, and arrays and maps element by element.
+        once, with aggregates over its partners, which are the right rows that it matches. Partners
+        are aggregated in the order of their starts. Spark does not preserve the order of rows, so
+        right rows with equal starts are ordered by value. The comparison uses the columns that the
+        join reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+        arrays and maps element by element.
         """,
         default="None",
     ),
@@ -836,14 +838,14 @@ OPTIONS: tuple[Option, ...] = (
         "Mapping[str, float] | None",
         ("band_join", "BandJoin"),
         """
-        A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-        settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
-        fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-        `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-        accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+        A dict with settings for the index that `algorithm` selects. `pim-tree` has two settings.
+        `merge_ratio` is the number of rows at which subindexes are merged, as a fraction of the
+        rows in the window. The ratio must be greater than 0 and at most 1. `insertion_depth` is the
+        depth at which the subindexes are in the tree, from 0 to 32. `im-tree` accepts only
+        `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-        only `task_rows`. None means the settings that were fastest in benchmarks.
+        only `task_rows`. None selects the settings that were fastest in benchmarks.
         """,
         default="None",
     ),
@@ -862,9 +864,9 @@ OPTIONS: tuple[Option, ...] = (
         "ClosedEnds",
         ("overlap_join", "spark.overlap_join"),
         """
-        Whether intervals include their end. They always include their start. `both`: intervals
-        include their end, so intervals that touch overlap. `left`: intervals exclude their end, so
-        intervals that touch do not overlap, and an empty interval overlaps nothing.
+        Whether intervals include their ends. They always include their start. `both`: intervals
+        include their ends, so intervals that touch overlap. `left`: intervals exclude their ends,
+        so intervals that touch do not overlap, and empty intervals do not overlap any interval.
         """,
         default="'both'",
         command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
@@ -874,8 +876,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row with the same key before the interval also counts as a partner.
-        `where` must hold for this row. `prevailing` requires `aggs`, a `lower` bound,
+        Whether the last right row before the interval that has the same key also counts as a
+        partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound,
         and bounds that are the same for all rows.
         """,
         default="False",
@@ -888,8 +890,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row with the same key before the interval also counts as a partner.
-        `where` must hold for this row. `prevailing` requires `aggs` and a `lower`
+        Whether the last right row before the interval that has the same key also counts as a
+        partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
         bound. The last row before an interval may be arbitrarily old, so a slice of time would need
         copies of all earlier right rows. Streams are therefore divided only by key, and keep the
         last right row of each key indefinitely.
@@ -901,9 +903,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("overlap_join",),
         """
-        The minimum length of the overlap: a timedelta, a numpy timedelta64, a string such as
-        "5s", or an integer if the columns contain integers. None accepts any overlap, even a
-        single point.
+        The minimum length of the overlap, as a timedelta, a numpy timedelta64, a string such as
+        "5s", or an integer if the columns contain integers. If None, any overlap is sufficient,
+        even a single point.
         """,
         default="None",
         command=OfCommand(
@@ -919,7 +921,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The minimum length of the overlap: a duration, or an integer if the columns contain
-        integers. None accepts any overlap, even a single point.
+        integers. If None, any overlap is sufficient, even a single point.
         """,
         default="None",
     ),
@@ -929,10 +931,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. This option is required if
-        there is such an end, because it determines how long rows are kept and which rows are
-        compared. A greater width means more work. A row whose end is farther away is set aside,
-        like a late row.
+        expression. `max_width` accepts the same values as `lateness`. The option is required for
+        such an end, because it determines how long rows are kept and which rows are compared. A
+        greater width means that more rows are compared. A row with an end that is farther away is
+        set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -949,8 +951,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
         that is computed from columns. `max_width` is required if there is such an end, because it
-        determines how long rows are kept. A row whose end is farther away is set aside, like a late
-        row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
+        determines how long rows are kept. A row with an end that is farther away is set aside, like
+        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
         """,
         default="None",
@@ -960,10 +962,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        The load at which `hybrid` and `auto` split keys: the number of comparisons that one
-        thread may make, as a multiple of the mean (the threshold of Algorithm 1). The factor must
-        be at least 1. A smaller factor splits more keys, and several threads examine each row of a
-        split key. None means 1.2.
+        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). The load is
+        the number of comparisons that one thread makes, as a multiple of the mean of all threads.
+        The factor must be at least 1. With a smaller factor, more keys are split, and several
+        threads examine each row of a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -983,7 +985,7 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         ("asof_join", "AsofJoin"),
         """
-        The columns of the result, in the given order. Other columns are not computed. None
+        The columns to include in the result, in this order. Other columns are not computed. None
         means all columns.
         """,
         default="None",
@@ -996,8 +998,8 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         (*PAIRS, *OPERATORS_OF_PAIRS),
         """
-        The columns of the result, in the given order; with `aggs`, the left columns to keep.
-        Other columns are not computed. None means all columns.
+        The columns to include in the result, in this order. With `aggs`, these are the left columns
+        to keep. Other columns are not computed. None means all columns.
         """,
         default="None",
         command=OfCommand(
@@ -1009,8 +1011,8 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         (*PAIRS_ON_SPARK,),
         """
-        The columns of the result, in the given order; with `aggs`, the left columns to keep.
-        Other columns are not sent to Python. None means all columns.
+        The columns to include in the result, in this order. With `aggs`, these are the left columns
+        to keep. Other columns are not sent to Python. None means all columns.
         """,
         default="None",
     ),
@@ -1019,9 +1021,9 @@ OPTIONS: tuple[Option, ...] = (
         "Sequence[str] | None",
         ("spark.asof_join",),
         """
-        The columns of the result, in the given order. Other left columns are not sent to Python.
-        All right columns are sent, because they determine the order of right rows with equal times.
-        None means all columns.
+        The columns to include in the result, in this order. Other left columns are not sent to
+        Python. All right columns are sent, because they determine the order of right rows with
+        equal times. None means all columns.
         """,
         default="None",
     ),
@@ -1031,14 +1033,14 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same rows in the same
-        order. `sort` sorts the right rows by a band column, and treats the window as another band.
-        The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`, `ib-chain`
-        and `round-robin`) process rows in time order, and look up each row in an index of the other
-        side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows on shared
-        PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are running.
-        With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged.
-        `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
-        would check more than about a thousand pairs per left row.
+        order. `sort` sorts the right rows by a band column, and treats the window as an additional
+        band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`, `b-chain`,
+        `ib-chain` and `round-robin`) process rows in time order, and look up each row in an index
+        over the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
+        rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
+        tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
+        never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows
+        that `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1048,13 +1050,12 @@ OPTIONS: tuple[Option, ...] = (
         ("window_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
-        an index on `by` to find the window of each left row as a range of right rows, and compares
-        all rows in that range. If `where` compares numbers, and a sample of pairs shows that an
-        index on one of these numbers is faster, `auto` uses that index instead. The other
-        algorithms are from papers, and process both tables as streams: `scalejoin`,
-        `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-        `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys like
-        other numbers.
+        an index on `by`: the window of each left row is a range of right rows, and all rows in this
+        range are compared. If `where` compares numbers, and a sample of pairs shows that an index
+        on one of these numbers is faster, `auto` uses this index instead. The other algorithms are
+        from research papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`,
+        `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms
+        need eight bytes per pair, and compare keys like other numbers.
         """,
         default="'auto'",
     ),
@@ -1084,10 +1085,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. None and 0 both mean that the rows are in order.
+        give each side its own value, starting with the left side. Each item of the pair may be a
+        list with one value per source of that side. Both None and 0 mean that the rows are in
+        order.
         """,
         default="None",
     ),
@@ -1096,11 +1098,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | list[Bound] | tuple[Bound | list[Bound], Bound | list[Bound]]",
         ("BandJoin",),
         """
-        The maximum time by which rows of a source may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, left first. Each item of the pair may be a list with one value
-        per source of that side. If `right` is None, use a single list instead of a pair. None and 0
-        both mean that the rows are in order.
+        give each side its own value, starting with the left side. Each item of the pair may be a
+        list with one value per source of that side. If `right` is None, use a single list instead
+        of a pair. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1109,16 +1111,16 @@ OPTIONS: tuple[Option, ...] = (
         "Parallelism",
         ("IntervalJoin",),
         """
-        The assignment of keys to threads. `key`: one thread processes all rows of a key. `data`:
-        all threads store the rows of every key, and each thread finds the matches of its share of
-        the rows. `hybrid`: the number of threads for a key depends on its share of the comparisons,
-        which is measured repeatedly. `auto`: the same as `key` if there is no `where`. With a
-        `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
-        comparisons to make than the others. These patterns are from section 3 of PPOIJ, and
-        `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is larger
-        for keys with more rows. Each row is stored by one thread, which looks for matches in the
-        lists of all threads of the team (Scale-OIJ, for comparison). With `aggs` or
-        `ordered=False`, only `auto` is allowed.
+        The assignment of keys to threads. `key`: all rows with the same key are processed by one
+        thread. `data`: every thread stores all rows, and each thread finds the matches for its
+        share of the rows. `hybrid`: the number of threads for a key depends on the key's share of
+        all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
+        With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
+        comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
+        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
+        larger for keys with more rows. Each row is stored by one thread, which looks for matches in
+        the lists of all threads in the team. This is the algorithm Scale-OIJ, included for
+        comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1127,26 +1129,27 @@ OPTIONS: tuple[Option, ...] = (
         "WindowAlgorithm",
         ("WindowJoin",),
         """
-        The algorithm by which threads share the comparisons. `auto`: each thread processes a share
-        of the new rows, and looks them up by value if a sample of pairs shows that this is faster.
-        `scalejoin`: the threads store the rows round robin, and each thread compares new rows with
-        its share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
-        published. Each thread reads rows one at a time from one gate, and adds its results to
-        another. `splitjoin`: also one row at a time, with one tree that distributes rows to the
-        threads and another that collects their results (SplitJoin). `cell`: the window of each row
-        is cut into one piece per thread (CellJoin). `three-step`: one thread makes all comparisons
+        The algorithm that divides the comparisons among threads. `auto`: each thread processes a
+        share of the new rows. If a sample of pairs shows that lookups by value are faster, it looks
+        up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
+        threads round robin, and each thread compares new rows with its share of the windows
+        (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
+        one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
+        also processed one at a time; one tree distributes them to the threads, and another tree
+        collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
+        into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
-        and each row is kept by one thread in the chain (Low-Latency Handshake Join, Figures 12 to
-        14). Numbers that must be equal are looked up in a hash table. Otherwise, rows are looked up
-        in sorted order by the first band, as long as few rows are within reach. `handshake`: the
-        two windows flow past each other through the chain (the handshake join of Teubner and
-        Mueller). With `handshake`, results are therefore emitted only after the left window has
-        passed and later rows have moved the chain forward. The number of results held back depends
-        on the number of threads. Taking a snapshot or closing all sources releases these results.
-        The memory limit does not count results that are held back. Expired rows are removed when
-        further rows arrive, not when sources advance. With `scalejoin-gates` and both handshake
-        joins, threads keep processing rows from a poll after it has returned. With `aggs`, only
-        `auto` is allowed.
+        and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
+        14). If numbers must be equal, rows are looked up in a hash table. Otherwise, rows are
+        sorted by the value in the first band, and looked up as long as few rows are within reach.
+        `handshake`: the two windows flow past each other through the chain of threads (the
+        handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted only
+        after the left window has passed and subsequent rows have moved the chain forward. How many
+        results are held back depends on the number of threads. These results are released when a
+        snapshot is taken or all sources are closed. Results that are held back do not count towards
+        the memory limit. Expired rows are removed when further rows arrive, not when sources call
+        `advance`. With `scalejoin-gates` and both handshake joins, threads continue to process the
+        rows of a poll after the poll has returned. With `aggs`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1155,11 +1158,11 @@ OPTIONS: tuple[Option, ...] = (
         "BandAlgorithm",
         ("BandJoin",),
         """
-        The index that is used to find matching rows in a side's window: `buckets`, `pim-tree`,
-        `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return the
-        same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
-        rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks
-        are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
+        The index for finding matching rows in a side's window: `buckets`, `pim-tree`, `im-tree`,
+        `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return the same rows in
+        the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a few rows each on
+        shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while tasks are
+        running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never
         merged. `auto` selects `buckets`, which computes the positions of blocks for many rows at a
         time instead of searching for each block. With `aggs`, `auto` uses the algorithm of
         `band_join`.
@@ -1193,7 +1196,7 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         (*in_batches(PAIRS),),
         """
-        The maximum number of rows in the result. None sets no limit. If pairs are checked while
+        The maximum number of rows in the result. None sets no limit. If pairs are checked when
         batches are produced, as with `where`, you may receive some batches before an error is
         raised.
         """,
@@ -1204,9 +1207,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*JOINS,),
         """
-        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        The maximum memory that the call uses in addition to its inputs, as a number of bytes or a
         string such as "2GB". A result that is returned as one table may use half of the limit. With
-        a limit, inputs may be larger than memory. Rows are then joined in time order, as if the
+        a limit, inputs may be larger than memory. Rows are then joined in time order, as if both
         inputs had been sorted by time. None sets no limit.
         """,
         default="None",
@@ -1221,7 +1224,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("aggregate",),
         """
-        The maximum memory that the call uses in addition to its inputs: a number of bytes, or a
+        The maximum memory that the call uses in addition to its inputs, as a number of bytes or a
         string such as "2GB". A result that is returned as one table may use half of the limit. With
         a limit, streams may be larger than memory. None sets no limit.
         """,
@@ -1237,9 +1240,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("merge",),
         """
-        The maximum memory for rows held in addition to the streams themselves: a
-        number of bytes, or a string such as "2GB". A result that is returned as one table may use
-        half of the limit. None sets no limit.
+        The maximum memory for rows that are held in addition to the streams themselves, as a number
+        of bytes or a string such as "2GB". A result that is returned as one table may use half of
+        the limit. None sets no limit.
         """,
         default="None",
     ),
@@ -1248,9 +1251,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         (*OPERATORS,),
         """
-        The maximum number of bytes to hold for pushed rows that have not been joined yet, for
-        rows that later rows may match, and for late rows. None sets no limit. The `memory_limit`
-        property describes how sources share the limit.
+        The maximum number of bytes for three kinds of rows: pushed rows that have not been joined
+        yet, rows that later rows may match, and late rows. None sets no limit. The property
+        `memory_limit` describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1259,11 +1262,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bytes | None",
         ("Aggregate",),
         """
-        The maximum number of bytes to hold for pushed rows that have not been aggregated yet,
-        for late rows, and for the state. None sets no limit. Each pushed row is charged for the
-        state that it may add, so every accepted row can be aggregated. Batches that a poll prepares
-        in advance do not count towards the limit. The `memory_limit` property describes how sources
-        and the state share the limit.
+        The maximum number of bytes for pushed rows that have not been aggregated yet, for late
+        rows, and for the state. None sets no limit. The state that a pushed row may add counts in
+        advance, so every accepted row can be aggregated. Batches that polls prepare in advance do
+        not count towards the limit. The property `memory_limit` describes how sources and the state
+        share the limit.
         """,
         default="None",
     ),
@@ -1272,11 +1275,11 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        With `memory_limit`: the maximum time by which rows of an input may be out of order, as a
-        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. Use a pair to give each side its own value, left first. A row that is further out
-        of order raises an `OrderError`. With None, an input that is not known to be in order is
-        sorted in temporary files.
+        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. This option
+        requires `memory_limit`. Use a pair to give each side its own value, starting with the left
+        side. If a row is further out of order, an `OrderError` is raised. With None, an input that
+        is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1291,10 +1294,10 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        With `memory_limit`: the maximum time by which rows of a stream may be out of order, as a
-        timedelta, a numpy timedelta64, a string such as "250ms", or an integer if times are
-        integers. A row that is further out of order raises an `OrderError`. With None, a stream
-        that is not known to be in order is sorted in temporary files.
+        The maximum time by which rows of a stream may be out of order, as a timedelta, a numpy
+        timedelta64, a string such as "250ms", or an integer if times are integers. This option
+        requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
+        None, a stream that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1318,8 +1321,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("AsofJoin",),
         """
-        Whether results are emitted in the order described above. An as-of join always uses this
-        order.
+        Whether results are emitted in the order that the class description specifies. An as-of join
+        always uses this order.
         """,
         default="True",
     ),
@@ -1328,12 +1331,13 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("IntervalJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, a pair is emitted by the first poll after both
-        of its rows have been pushed, regardless of lateness and of other sources. The result
-        contains the same rows, but their order depends on the pushes. An unmatched row is emitted
-        once no row of the other side can match it. Rows are kept longer, until the other side has
-        passed their intervals. With `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, a pair is emitted by
+        the first poll after both of its rows have been pushed, regardless of lateness and other
+        sources. The result contains the same rows, but their order depends on the pushes. An
+        unmatched row is emitted once no row from the other side can match it. Rows are kept longer:
+        until the other side has passed their intervals. With `aggs`, rows are emitted in order in
+        either case.
         """,
         default="True",
     ),
@@ -1342,15 +1346,15 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("WindowJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
-        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The result contains the same rows, but their
-        order depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are kept longer, until the other side has passed their windows. Row-based
-        windows and the other algorithms depend on the merged order, so their pairs are still held
-        back. Pairs whose rows are joined in the same step are then emitted in any order. With
-        `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, with time-based windows
+        and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+        have been pushed, regardless of lateness and other sources. The result contains the same
+        rows, but their order depends on the pushes. An unmatched row is emitted once no row from
+        the other side can match it. Rows are kept longer: until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
+        any order. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1359,15 +1363,16 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("BandJoin",),
         """
-        Whether results are emitted in the order described above. A pair is then held back until no
-        source can deliver an earlier row. If False, with time-based windows and `algorithm` set to
-        `auto`, a pair is emitted by the first poll after both of its rows have been pushed,
-        regardless of lateness and of other sources. The result contains the same rows, but their
-        order depends on the pushes. An unmatched row is emitted once no row of the other side can
-        match it. Rows are kept longer, until the other side has passed their windows. Row-based
-        windows and the other algorithms depend on the merged order, so their pairs are still held
-        back. Pairs whose rows are joined in the same step are then emitted in any order. Pairs of a
-        self-join are also held back. With `aggs`, rows are emitted in order in either case.
+        Whether results are emitted in the order that the class description specifies. A pair is
+        then held back until no source can deliver an earlier row. If False, with time-based windows
+        and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
+        have been pushed, regardless of lateness and other sources. The result contains the same
+        rows, but their order depends on the pushes. An unmatched row is emitted once no row from
+        the other side can match it. Rows are kept longer: until the other side has passed their
+        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
+        any order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order
+        in either case.
         """,
         default="True",
     ),
@@ -1376,11 +1381,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool | None",
         (*OPERATORS,),
         """
-        Whether each worker thread of the operator is pinned to one processor. Pinning helps if
-        nothing else uses the processors; otherwise, it slows the operator down. Each operator pins
+        Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+        nothing else uses the processors. Otherwise, it slows the operator down. Each operator pins
         its first thread to a different processor. The thread that calls the operator is not pinned.
-        Threads are never pinned if an aggregate is a Python function. By default, only the threads
-        of a `WindowJoin` with `scalejoin-gates` are pinned.
+        Threads are never pinned if an aggregate is a Python function. By default, threads are
+        pinned only in a `WindowJoin` with `scalejoin-gates`.
         """,
         default="None",
     ),

@@ -94,8 +94,9 @@ def test_the_reference_has_the_docstrings(site):
     page = (site / "api" / "operators.html").read_text("utf-8")
     assert 'id="tidegate._tidegate.IntervalJoin"' in page
     words = re.sub(r"<[^>]+>", "", page)
-    join = words[words.index("Match rows that are close in time, while sources push rows.") :]
-    before = words[: words.index("Match rows that are close in time, while sources push rows.")]
+    summary = "Match rows that are close in time, while rows are pushed into sources."
+    join = words[words.index(summary) :]
+    before = words[: words.index(summary)]
     # A class page shows the arguments of the constructor, and examples are shown as code.
     assert "lateness" in before[before.rindex("IntervalJoin(") :]
     assert "&gt;&gt;&gt; join = tg.IntervalJoin(" in join

@@ -31,12 +31,12 @@ def aggregated(
 
     Args:
         query: The aggregation.
-        plan: The plan of the aggregation for these inputs.
+        plan: The aggregation's plan for these inputs.
         inputs: The streams.
         limits: The memory limit and the lateness; None for no limit.
 
     Raises:
-        SchemaError: A column of one stream has another type in another stream.
+        SchemaError: A column has different types in two streams.
     """
     most_bytes = LARGE if limits is None else limits.of_batches
     shares = Shares(most_bytes)
@@ -85,7 +85,7 @@ def _check_same(name: str, schema: pa.Schema, first: pa.Schema) -> None:
 def _run(
     operator: Operator[Any], ordered: list[Ordered], files: ExitStack, most: int, pushed: int
 ) -> Steps:
-    """Push rows of the stream that is furthest behind, and yield final result rows."""
+    """Push rows from the stream that is furthest behind, and yield final result rows."""
     with files, operator, ExitStack() as streams:
         rows = [streams.enter_context(closing(_pieces(one, pushed))) for one in ordered]
         behind = dict.fromkeys(range(len(rows)), LOWEST)

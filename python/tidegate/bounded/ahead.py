@@ -16,10 +16,11 @@ END = object()
 
 
 def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
-    """Yield the same batches, which a separate thread produces up to `most` batches ahead.
+    """Yield batches that a separate thread produces, up to `most` batches in advance.
 
-    Closing the generator waits for the batch that is being produced. Use this function for files,
-    whose reads take a bounded time, but not for sources that may block forever.
+    When the generator is closed, it waits for the batch that is being produced. Use this function
+    for files, because reading them takes a bounded time, but not for sources that may block
+    forever.
 
     Example:
         >>> [*ahead(iter("abc"), 2)]

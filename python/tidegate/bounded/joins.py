@@ -1,6 +1,6 @@
 """Joins of inputs in time order, slice by slice.
 
-The native join of tables joins a slice of left rows with the right rows within its reach. The
+The native join for tables joins a slice of left rows with the right rows within its reach. The
 result is therefore the same, including the order of rows, as for a single call on both inputs
 sorted by time:
 
@@ -8,9 +8,9 @@ sorted by time:
     right  ─┴──window 1──┴──┐
                   └──window 2──┴──┐
 
-A window holds the right rows that may match. No right row is read before a slice requires it. If
-the window would exceed its share of memory, the slice is shortened. Right rows that leave their
-last window unmatched are written to a temporary file, and are returned at the end.
+A window holds the right rows that may match. Right rows are not read until a slice needs them. If
+the window would exceed its share of the memory limit, the slice is shortened. Right rows that are
+still unmatched after their last window are written to a temporary file and returned at the end.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
-# Column names that do not occur in user data.
+# Column names that are not used in user data.
 LEFT = "\x1fleft"
 ROW = "\x1frow"
 ROW_NUMBER = pa.field(ROW, pa.int64())
@@ -55,18 +55,18 @@ ROW_NUMBER = pa.field(ROW, pa.int64())
 def joined(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[OpenTable, OpenTable], limits: Limits | None
 ) -> Result:
-    """Start a join that runs slice by slice.
+    """Start a join that is computed slice by slice.
 
     Args:
         query: The join.
         plan: The join's plan for these inputs.
         inputs: The left and the right input.
-        limits: The memory limit and the lateness. None means slices of a suitable size without a
+        limits: The memory limit and the lateness. None means slices of a suitable size, with no
             limit on their windows.
 
     Raises:
-        TidegateError: The join has no time column by which its rows can be divided, or an argument
-            is invalid.
+        TidegateError: The join has no time column that can be used to divide its rows, or an
+            argument is invalid.
     """
     shares = Shares(LARGE, is_bound=False) if limits is None else Shares(limits.of_batches)
     reach = reach_of(query, plan)
@@ -85,29 +85,29 @@ def joined(
 
 @dataclass(frozen=True)
 class Reach:
-    """The columns by which rows are ordered, and the bounds within which rows may match."""
+    """The columns that order the rows, and the bounds within which rows may match."""
 
     starts: tuple[str, str]
     ends: tuple[str, str] | None
-    """The end columns, if rows have a start and an end."""
+    """The end columns; None if each row has a single time."""
 
     lower: int | None
-    """The smallest difference `right - left` between the places of two matching rows."""
+    """The smallest `right - left` between the times of two matching rows."""
 
     upper: int | None
     factors: tuple[int, int]
     looks_back: bool = False
-    """Whether the last right row of a key may match regardless of its age."""
+    """Whether the last right row with a given key may match regardless of its age."""
 
     advice: str = ""
-    """The advice given in the error message when too many right rows are within reach."""
+    """The advice in the error message for too many right rows within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
-    """Return the order of a join and its reach in time.
+    """Return the columns that order the rows of a join, and its reach in time.
 
     Raises:
-        TidegateError: The join has no time column by which its rows can be divided.
+        TidegateError: The join has no time column that can be used to divide its rows.
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
@@ -159,18 +159,18 @@ def _whole(end: float | None) -> int | None:
 
 @dataclass
 class _Part:
-    """Rows of one side, in order."""
+    """Consecutive rows from one side."""
 
     batch: pa.RecordBatch
     starts: Integers
     until: Integers
-    """The last place at which each row may match: the row's own place, or its end."""
+    """For each row, the last time at which it may match: its own time or its end."""
 
     rows: Integers | None = None
-    """The row numbers of right rows, if the join returns unmatched right rows."""
+    """The row numbers of right rows; None unless the join returns unmatched right rows."""
 
     matched: Any = None
-    """Whether each of these rows has matched."""
+    """Flags that show which of these rows have matched."""
 
     @functools.cached_property
     def size(self) -> int:
@@ -206,18 +206,18 @@ class _Join:
     window: deque[_Part] = field(default_factory=deque)
     window_bytes: int = 0
     read_to: int = LOWEST
-    """The position of the last right row read so far."""
+    """The time of the last right row read so far."""
 
     carried: int = 0
     """The size in bytes of the right rows carried over from the previous window."""
 
     right_ended: bool = False
     kept_back: int = 0
-    """The size in bytes of the last rows of all keys when they were last determined."""
+    """The size in bytes of the last rows of all keys, when they were last looked up."""
 
     before: int = 0
-    """The size of the right rows that precede all intervals, in bytes. These rows are kept because
-    the last row of a key may match."""
+    """The size in bytes of the right rows that precede all intervals. These rows are kept because
+    the last row with a given key may match."""
 
     told: dict[str, Any] = field(default_factory=dict)
     left_done: int = 0
@@ -261,7 +261,7 @@ class _Join:
     # The rows of both sides
 
     def result(self) -> Steps:
-        """Yield the batches of the result, and None from time to time."""
+        """Yield the batches of the result, with an occasional None."""
         with ThreadPoolExecutor(2) as threads:
             # In parallel, because all times must be read if the statistics do not show the order.
             list(threads.map(Ordered.look, (self.left, self.right)))
@@ -322,7 +322,7 @@ class _Join:
             raise tidegate.TidegateError(message)
 
     def _slice(self, held: deque[_Part], rights: Iterator[_Part | None]) -> Steps:
-        """Join as many left rows as their share of the memory allows."""
+        """Join as many left rows as fit into their share of the memory limit."""
         parts: list[_Part] = []
         size = 0
         most = self.shares.slice_with(self.carried)
@@ -331,7 +331,7 @@ class _Join:
             parts.append(held.popleft())
         lowest = parts[0].starts[0]
         if self.reach.ends is not None and lowest == LOWEST:
-            # Rows with null starts sort first, and match nothing.
+            # Rows with a null start come first, and do not match any row.
             firsts = [part.starts[part.starts > LOWEST] for part in parts]
             lowest = next((found[0] for found in firsts if len(found)), LOWEST)
         self._drop(_plus(int(lowest), self.reach.lower, LOWEST))
@@ -353,13 +353,13 @@ class _Join:
         yield from self._join(parts)
 
     def _reached(self, part: _Part) -> int:
-        """Return the last place at which a right row may match one of these left rows."""
+        """Return the last time at which a right row may match one of these left rows."""
         if self.reach.ends is not None:
             return int(part.until.max())
         return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
 
     def _done(self, part: _Part) -> int:
-        """Return the number of leading left rows whose right rows all precede the last row read."""
+        """Return the number of left rows at the start whose right rows have all been read."""
         if self.reach.ends is not None:
             ends = np.maximum.accumulate(part.until)
             return int(np.searchsorted(ends, self.read_to, "left"))
@@ -395,7 +395,7 @@ class _Join:
         return kept
 
     def _drop(self, lowest: int) -> None:
-        """Drop the right rows that no later left row can match."""
+        """Drop the right rows that no subsequent left row can match."""
         if lowest == LOWEST and not self.reach.looks_back:
             return
         back: list[_Part] = []
@@ -418,7 +418,7 @@ class _Join:
         self.window_bytes = sum(part.size for part in kept)
 
     def _parted(self, part: _Part, lowest: int) -> tuple[_Part | None, _Part | None]:
-        """Split off the rows that cannot match at place `lowest` or later."""
+        """Split off the rows that cannot match at time `lowest` or later."""
         count = len(part.until)
         if self.reach.ends is None:
             rows = int(np.searchsorted(part.until, lowest, "left"))
@@ -511,15 +511,15 @@ class _Join:
             with self.query.batches(nothing, alone) as reader:
                 yield from reader
 
-    # Right rows that remain the last of their key
+    # The last right row for each key
 
     def _last_of_keys(self, parts: list[_Part]) -> list[_Part]:
-        """Return the last right row of each key among the rows that precede all windows."""
+        """Return the last right row for each key among the rows that precede all windows."""
         size = sum(part.size for part in parts)
         if size < 2 * self.kept_back + self.shares.window // 8:
             return parts
         batches = [part.batch for part in parts]
-        # A null key matches nothing.
+        # A null key does not match any key.
         keys = [(right, right) for _, right in self.plan.keys]
         rows = pa.Table.from_batches(batches)
         if keys:

@@ -29,8 +29,8 @@ class Limits:
         """Return the limits, or None if there is no memory limit.
 
         Raises:
-            TidegateError: `lateness` is given without `memory_limit`, or is not one bound or a pair
-                of bounds, or `memory_limit` is too small or not a number of bytes.
+            TidegateError: `lateness` is given without `memory_limit`, or is neither a bound nor a
+                pair of bounds, or `memory_limit` is too small or is not a number of bytes.
         """
         limit = _tidegate.byte_count("memory_limit", memory_limit)
         if isinstance(lateness, tuple) and len(lateness) != SIDES:
@@ -52,11 +52,11 @@ class Limits:
         return None
 
     def of_sides(self) -> tuple[Bound, Bound]:
-        """Return the lateness of the rows on each side of a join."""
+        """Return the lateness on each side of a join."""
         late = self.lateness
         return late if isinstance(late, tuple) else (late, late)
 
     @property
     def of_batches(self) -> int:
-        """The number of bytes available for all work except the result table."""
+        """The number of bytes that are available for everything except the result table."""
         return self.memory if self.in_batches else self.memory // 2

@@ -1,7 +1,7 @@
 """Reads the rows of an input in time order, after determining whether they are in order.
 
-A column `PLACE` is added to each batch: the time as a 64-bit integer, in the finest unit of all
-inputs.
+A column `PLACE` is added to each batch. It contains the time as a 64-bit integer, in the finest
+unit of all inputs.
 """
 
 import functools
@@ -26,7 +26,7 @@ from tidegate.io.pruning import Group, coded_columns, few_of, is_parquet, row_gr
 from tidegate.io.read_files import coded_schema
 
 PLACE = "\x1fplace"
-"""A column name that does not occur in user data."""
+"""A column name that is not used in user data."""
 
 Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -35,7 +35,10 @@ HIGHEST = np.iinfo(np.int64).max
 
 
 def opened_in_batches(given: object, name: str) -> OpenTable:
-    """Open an input of any kind, whose rows are read later, a few batches at a time."""
+    """Open an input of any kind.
+
+    Its rows are read later, a few batches at a time.
+    """
     if hasattr(given, "__arrow_c_stream__") and not _is_relation(given):
         return _of_stream(given, name)
     if hasattr(given, "__arrow_c_array__"):
@@ -67,7 +70,7 @@ def _imported(value: object, name: str) -> pa.Table:
 
 
 def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
-    """Cast a table to a schema that differs only in the types of empty, untyped columns."""
+    """Cast a table to a schema in which only the types of empty, untyped columns differ."""
     if table.schema.equals(schema):
         return table
 
@@ -96,7 +99,7 @@ def _of_table(table: pa.Table, name: str) -> OpenTable:
 
 
 def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
-    """Return times as 64-bit integers, multiplied by a factor, with nulls replaced."""
+    """Return times as 64-bit integers, multiplied by a factor, with `nulls` in place of nulls."""
     if pa.types.is_date32(times.type):
         times = times.cast(pa.int32())
     numbers = times.cast(pa.int64())
@@ -114,7 +117,7 @@ def places(times: pa.Array, factor: int, *, nulls: int) -> Integers:
 
 
 def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
-    """Return whether the times of batches that contain only the time column ascend."""
+    """Return whether times are in ascending order in batches that contain only the time column."""
     last = LOWEST
     for batch in batches:
         found = places(batch.column(0), 1, nulls=LOWEST)
@@ -139,7 +142,7 @@ class Ordered:
 
     Args:
         table: The input.
-        columns: The columns that are read.
+        columns: The columns to read.
         on: The time column.
         factor: The number of `PLACE` units per unit of the time column.
         lateness: The maximum time by which rows may be out of order; None if it is unknown.
@@ -172,7 +175,7 @@ class Ordered:
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files whose statistics include times; None for other inputs."""
+        """The stretches of Parquet files with statistics about times; None for other inputs."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
@@ -187,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order; a table that can be reread is read to check."""
+        """Whether the times are in order. If the table can be reread, it is read to check this."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
@@ -199,7 +202,7 @@ class Ordered:
             _ = self.ascends
 
     def batches(self) -> Steps:
-        """Yield the rows, and None from time to time."""
+        """Yield the rows, with an occasional None."""
         if self.stretches is not None:
             return self._ahead(self._of_stretches(self.stretches))
         table = self.table
@@ -226,7 +229,7 @@ class Ordered:
         return self.shares.rows_read(self.plain)
 
     def _ahead(self, rows: Steps) -> Steps:
-        """Read these rows ahead, on a separate thread."""
+        """Read these rows in advance, on a separate thread."""
         return ahead(rows, self.shares.batches_ahead(self.plain))
 
     def _of_stretches(self, stretches: list[Stretch]) -> Steps:
@@ -258,7 +261,7 @@ class Ordered:
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
-        """Yield rows as they are read, adding the place of each."""
+        """Yield rows as they are read, with the column `PLACE` added."""
         try:
             for batch in few:
                 yield self._with_places(batch)

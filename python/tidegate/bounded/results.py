@@ -1,4 +1,4 @@
-"""The batches of a result, as the native reader requests them, and the table built from them."""
+"""The batches of a result, produced on request by the native reader, and tables built from them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,14 +11,14 @@ from tidegate.runtime.rows import size_of
 
 
 class Result:
-    """Batches that are produced as they are read.
+    """Batches that are produced when they are read.
 
     Args:
         schema: The schema of every batch. Dictionaries have 32-bit indices, because the total
             number of distinct values is unknown.
-        batches: An iterator of batches that sometimes yields None, so that a closed reader is
-            noticed.
-        stats: A function that returns statistics about the progress so far.
+        batches: An iterator over batches that occasionally yields None, so that the closing of the
+            reader is noticed.
+        stats: A function that returns statistics about the work so far.
         max_rows: The maximum number of rows.
     """
 
@@ -62,12 +62,12 @@ class Result:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def close(self) -> None:
-        """Stop the work and close its temporary files."""
+        """Stop the work and close the temporary files."""
         if callable(close := getattr(self._batches, "close", None)):
             close()
 
     def stats(self) -> dict[str, Any]:
-        """Return statistics about the progress so far."""
+        """Return statistics about the work so far."""
         return {**self._stats(), "rows": self._rows}
 
 
@@ -82,10 +82,10 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
     Args:
         reader: The reader.
         limit: The memory limit of the call; the table may use half of it.
-        batches: The name of the function that returns batches, for error messages.
+        batches: The name of the function that returns batches, used in error messages.
 
     Raises:
-        MemoryLimitError: The table would exceed half of the limit.
+        MemoryLimitError: The table would need more than half of the limit.
     """
     found = []
     size = 0

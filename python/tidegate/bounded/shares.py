@@ -1,4 +1,4 @@
-"""Divides a memory limit among the parts of the work."""
+"""Divides a memory limit among the parts of a call."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE = 1 << 30
-"""Without a memory limit, files with at least this many bytes are processed slice by slice."""
+"""Without a memory limit, files of at least this size in bytes are processed slice by slice."""
 
 LEAST = 128_000_000
 """The smallest limit that leaves room for the few batches that are processed at a time."""
 
 # The maximum number of sorted runs of one side, and of streams of both sides, that are merged at
-# once.
+# the same time.
 RUNS = 32
 STREAMS = 2 * RUNS
 
 # The minimum number of rows per batch: handing over fewer rows takes longer than processing them.
 LEAST_ROWS = 256
 
-# The approximate number of bytes that an operator counts for a row and the state that the row may
-# add, and the number of pushes for which the operator has room.
+# The approximate number of bytes that an operator counts for a row, including the state that the
+# row may add. The operator has room for `PUSHES` pushes.
 PUSHED_BYTES = 400
 PUSHES = 8
 
@@ -31,8 +31,8 @@ PUSHES = 8
 VALUE_BYTES = 32
 
 
-# Larger slices take longer, because their memory is not cached and is often newly mapped. Two sides
-# of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
+# Larger slices take longer, because their memory is not in a cache and is often newly mapped. Two
+# sides of 23 million rows took 2.4 s of system time with slices of 194 MB, and 1.2 s with these.
 GOOD_SLICE = 32_000_000
 
 # The number of bytes of one side to read ahead: a few row groups of typical size. Two sides of 23
@@ -44,8 +44,8 @@ GOOD_AHEAD = 128_000_000
 # rows took 5.7 s of processor time with a quarter of this value, and 5.1 s with this value.
 GOOD_ROWS = 1 << 18
 
-# The memory that allocators, threads and file readers need in addition to the rows. It was measured
-# with Parquet files and two threads.
+# The number of bytes that allocators, threads and file readers need in addition to the rows. It was
+# measured with Parquet files and two threads.
 BESIDE = 64_000_000
 
 
@@ -63,7 +63,7 @@ class Shares:
     """Whether it is an error to exceed the limit."""
 
     streams: int = 1
-    """The number of streams sorted and merged side by side; each share applies to one stream."""
+    """The number of streams sorted and merged in parallel; each share is for one stream."""
 
     @property
     def _rows(self) -> int:
@@ -72,25 +72,24 @@ class Shares:
 
     @property
     def slice(self) -> int:
-        """The number of bytes of left rows to join at a time."""
+        """The size in bytes of the left rows to join at a time."""
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the size of a slice whose window inherits `carried` bytes from the last window.
+        """Return the size of a slice whose window begins with `carried` bytes from the last window.
 
-        The inherited bytes are processed again for each slice, so a slice should be at least as
-        large.
+        These bytes are processed again for each slice, so a slice should be at least as large.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 
     @property
     def window(self) -> int:
-        """The number of bytes available for the right rows within reach of a slice."""
+        """The number of bytes that are available for the right rows within reach of a slice."""
         return self._rows * 3 // 10
 
     @property
     def sorted(self) -> int:
-        """The size in bytes of the rows to sort at a time; sorting needs the same amount again."""
+        """The size in bytes of the rows to sort at a time; sorting needs as much memory again."""
         return self._rows // 4
 
     @property
@@ -100,15 +99,15 @@ class Shares:
 
     @property
     def sorted_in_memory(self) -> int:
-        """The size in bytes up to which one side's rows are sorted without temporary files.
+        """The maximum size in bytes of rows from one side that are sorted without temporary files.
 
-        Sorting needs the same amount again, in addition to the rows of the slice and the window.
+        Sorting needs as much memory again, in addition to the rows in the slice and the window.
         """
         return self._rows // 16
 
     @property
     def state(self) -> int:
-        """The number of bytes that an operator may hold."""
+        """The maximum number of bytes that an operator may hold."""
         return self._rows * 2 // 5
 
     def rows_read(self, schema: pa.Schema) -> int:
@@ -118,8 +117,8 @@ class Shares:
     def batches_ahead(self, schema: pa.Schema) -> int:
         """Return the number of batches to read ahead on one side.
 
-        All rows of a row group arrive at once. If there is room for only one row group, one side's
-        thread is idle while the join waits for the other side.
+        All rows in a row group arrive at the same time. With room for only one row group, one
+        side's thread would be idle while the join waits for the other side.
         """
         size = max(self.slice_with(0), min(GOOD_AHEAD, self._rows // 16))
         return max(2, size // (self.rows_read(schema) * row_bytes(schema)))
@@ -134,7 +133,7 @@ class Shares:
         return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
-        """Return the number of rows per result batch; each thread works on about four batches."""
+        """Return the number of rows per result batch; each thread holds about four batches."""
         return rows_in(self._rows // (8 * 4 * threads), schema, 1 << 16)
 
 

@@ -1,8 +1,8 @@
 """Sorts rows with temporary files.
 
-Rows are sorted in memory, in runs that each use a share of the limit. A small input is sorted
-entirely in memory. Otherwise, each sorted run is written to a file, and the runs are merged. The
-files have no directory entry, so they disappear when the process ends, even if it is killed.
+Rows are sorted in memory, in runs that fit into a share of the memory limit. A small input is
+sorted entirely in memory. Otherwise, each sorted run is written to a file, and the runs are merged.
+The files have no directory entry, so they disappear when the process ends, even if it is killed.
 """
 
 import tempfile
@@ -25,11 +25,11 @@ BUFFER_BYTES = 1 << 16
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 Steps: TypeAlias = Generator[pa.RecordBatch | None, None, None]
-"""Batches, and occasionally None, so that a closed reader is noticed."""
+"""Batches, with an occasional None so that the closing of the reader is noticed."""
 
 
 class Run:
-    """Batches in a temporary file, written once, then read once.
+    """Batches in a temporary file, which is written once and then read once.
 
     Raises:
         TidegateError: The file cannot be written, for example because the disk is full. The
@@ -76,10 +76,10 @@ class Run:
 
 
 class Runs:
-    """Sorted runs, in the order of the rows from which they were built.
+    """Sorted runs, in the original order of their rows.
 
-    Once there are many runs of the same size, they are merged into one to limit the number of open
-    files.
+    Once there are many runs of the same size, they are merged into one run to limit the number of
+    open files.
     """
 
     def __init__(self, schema: pa.Schema, key: str, shares: Shares, files: ExitStack) -> None:
@@ -104,7 +104,7 @@ class Runs:
             yield from self.add(merged, level + 1)
 
     def new(self) -> Run:
-        """Create a run that is closed when `files` is closed."""
+        """Create a run that is closed together with `files`."""
         run = Run(self._schema)
         self._files.callback(run.close)
         return run
@@ -177,12 +177,12 @@ def sort(  # noqa: PLR0913, PLR0917 - each has a separate role
     """Sort rows by a column; rows with equal keys keep their original order.
 
     Args:
-        batches: The rows, with an occasional None.
+        batches: The rows, as batches with an occasional None.
         schema: The schema of the rows.
         key: A column of 64-bit integers without nulls.
         shares: The shares of the memory limit.
         files: The stack that closes the temporary files.
-        most: The maximum number of bytes of rows to sort at a time.
+        most: The maximum size in bytes of the rows to sort at a time.
 
     Yields:
         The sorted batches, with an occasional None.

@@ -1,15 +1,15 @@
-"""Stretches of Parquet files: row groups, or sets of row groups, that follow one another in time.
+"""Stretches of Parquet files: row groups, or sets of row groups, that do not overlap in time.
 
-The statistics of a file contain the first and last time of each row group. Row groups that overlap
-in time form one stretch, and every other row group forms a separate stretch. Each stretch can
-therefore be put in time order independently, and no times need to be read beforehand:
+The statistics in a file contain the first and the last time of each row group. Row groups that
+overlap in time form one stretch, and every other row group forms a separate stretch. Each stretch
+can therefore be put in time order independently, and no times need to be read beforehand:
 
     row groups  ├─a─┤├──b──┤   ├─d─┤
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The rows are then in the order that a stable sort of the whole table would produce: rows with equal
-times keep the order of the files.
+The result is the same as that of a stable sort of the whole table: rows with equal times keep the
+order of the files.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ Stretch = list[Group]
 def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
     """Return the stretches of a table in time order, each with its row groups in file order.
 
-    Return None if the table contains files other than Parquet files, or if the statistics lack the
-    times of a row group or show that it contains a null time.
+    The result is None if the table contains files other than Parquet files, if the statistics for a
+    row group contain no times, or if they show that it contains a null time.
     """
     groups = row_groups(table)
     if groups is None:
@@ -36,7 +36,7 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
 
 
 def parted(found: Sequence[Span]) -> list[list[int]]:
-    """Return the numbers of the spans in each stretch.
+    """Return, for each stretch, the numbers of its spans.
 
     Two spans that touch are in different stretches only if the earlier span has the lower number,
     so that rows with equal times keep the order of the files.
@@ -46,13 +46,13 @@ def parted(found: Sequence[Span]) -> list[list[int]]:
         [[1, 2], [3], [0]]
     """
     order = sorted(range(len(found)), key=lambda at: (*found[at], at))
-    # The lowest number among the following spans that begin at the same time.
+    # For each span, the lowest number among the subsequent spans that begin at the same time.
     lowest = [*order]
     for place in range(len(order) - 2, -1, -1):
         if found[order[place]][0] == found[order[place + 1]][0]:
             lowest[place] = min(lowest[place], lowest[place + 1])
     parts: list[list[int]] = []
-    # The last time so far, and the highest number of a span that reaches it.
+    # The last time so far, and the highest number among the spans that end at this time.
     last: int | None = None
     highest = 0
     for place, at in enumerate(order):

@@ -1,4 +1,4 @@
-"""Calls on tables and files, with all steps from a caller's inputs to the result.
+"""Calls on tables and files: all steps from the caller's inputs to the result.
 
 A call opens its inputs, builds one query, computes one plan from it, and chooses how to run it:
 
@@ -6,16 +6,17 @@ A call opens its inputs, builds one query, computes one plan from it, and choose
         │                    ▲             ├─ pruned: without row groups that match nothing
         └──▶ inputs ─────────┘             └─ in slices: `tidegate.bounded`, slice by slice in time
 
-For Arrow inputs, the native function builds the plan itself, so small calls skip these steps.
+If the inputs are Arrow data, the native function builds the plan itself, so these steps do not slow
+down small calls.
 
 - `functions.py`: the functions that users call.
-- `arguments.py`: errors for unknown arguments, each with the line to write instead.
+- `arguments.py`: errors for unknown arguments, which show what to write instead.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.
 - `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C can interrupt it.
 - `ways.py`: decides whether inputs are read whole, in part or slice by slice.
-- `explain.py`: describes the same steps as text, without running the query.
+- `explain.py`: describes these steps as text, without running the query.
 
-Modules that import pyarrow are imported by the first call that needs them, so that `import
-tidegate` stays fast.
+Modules that import pyarrow are imported by the first call that needs them, which keeps `import
+tidegate` fast.
 """

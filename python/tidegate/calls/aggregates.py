@@ -1,4 +1,4 @@
-"""Aggregates streams, with all steps from a call's arguments to its result."""
+"""Aggregates streams, including all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 

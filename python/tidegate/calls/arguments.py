@@ -1,9 +1,10 @@
-"""Errors for unknown or unsupported arguments, each of which shows the line to write instead.
+"""Errors for unknown or unsupported arguments, which show what to write instead.
 
-Other libraries name the same arguments differently. In tidegate, each argument has only one name,
-so a call that uses another library's name is rejected. The error shows the caller's values under
-the correct name. Spark DataFrames also export Arrow data, but Spark's driver would first have to
-collect all their rows. Such DataFrames are therefore rejected before any data is requested.
+Other libraries use different names for the same arguments. In tidegate, each argument has only one
+name, so a call that uses a name from another library is rejected. The error shows the caller's
+values under the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's
+driver would first have to collect all of their rows. They are therefore rejected before any data is
+requested.
 """
 
 import functools
@@ -98,7 +99,7 @@ def told_class(kind: type) -> type:
         Traceback (most recent call last):
         TypeError: IntervalJoin() has no argument tolerance; write lower='-5s', upper='5s'
     """
-    # If `right` is None, a band join joins the rows of the left sources with each other.
+    # If `right` is None, a band join matches rows from the left sources with each other.
     lacking = "right" if kind is _tidegate.BandJoin else None
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
@@ -140,7 +141,7 @@ SCHEMAS = {"left", "right", "schema"}
 
 
 def _with_schema(name: str, given: object) -> object:
-    """Return an object from which the native class can read the schema; files are opened."""
+    """Return an object from which the native class can read the schema, after opening files."""
     if hasattr(given, "__arrow_c_schema__") or _tidegate.is_arrow(given):
         return given
     # Imported late, because it imports pyarrow.
@@ -157,7 +158,7 @@ ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_joi
 
 
 def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:
-    """Reject Spark DataFrames passed to a function or a class."""
+    """Reject Spark DataFrames that are passed to a function or a class."""
     values = [*given, *named.values()]
     for number, value in enumerate(values):
         listed = value if isinstance(value, list | tuple) else [value]
@@ -169,7 +170,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """Return the error message for this kind of DataFrame, with the call to use instead."""
+    """Return the error message for this kind of DataFrame, which names the call to use instead."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")
@@ -197,7 +198,7 @@ def _of_spark(value: object) -> str | None:
 
 
 def _of_column(named: Given) -> TypeError | None:
-    """Return an error if an argument of a rejected call is a Spark Column, or None."""
+    """Return an error if a rejected call has a Spark Column among its arguments, else None."""
     for name, value in named.items():
         several = value.values() if isinstance(value, Mapping) else value
         listed = several if isinstance(several, list | tuple) else [several]
@@ -229,7 +230,7 @@ COLUMN_INSTEAD = {
 def of_unknown(
     function: Callable[..., Any], given: tuple[Any, ...], named: Given
 ) -> TypeError | None:
-    """Return an error if a rejected call has unknown arguments, or None."""
+    """Return an error if a rejected call has unknown arguments, else None."""
     known = inspect.signature(function).parameters
     unknown = [name for name in named if name not in known]
     name = function.__name__
@@ -243,7 +244,7 @@ def of_unknown(
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
-    """Return what to write instead of the unknown arguments."""
+    """Return advice on what to write instead of the unknown arguments."""
     wanted = {name: named[name] for name in unknown}
     lines, rest = _of_pairs(known, wanted)
     notes = []
@@ -256,7 +257,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """Return advice on `every` and on per-side names such as `left_on`, and the remaining names."""
+    """Return advice on `every` and names such as `left_on`, together with the remaining names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):
@@ -271,7 +272,7 @@ def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
 
 
 def _sides(argument: str, left: object, right: object) -> str:
-    """Return the value of `on` or `by` that combines the names given for each side."""
+    """Return the value of `on` or `by` that combines the names for both sides."""
     lefts, rights = _names(left), _names(right)
     lefts = lefts or ["<the left name>"] * len(rights)
     rights = rights or ["<the right name>"] * len(lefts)
@@ -281,14 +282,14 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """Return the names given for one side, or an empty list if there are none."""
+    """Return the names for one side, or an empty list if there are none."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]
 
 
 def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return
-    """Return the line to write for one argument, and a note about it."""
+    """Return what to write for an argument, and a note about it."""
     if name in {"tolerance", "within", "window"} and "lower" in known:
         below = f"-{value}" if isinstance(value, str) else -value
         return f"lower={_shown(below)}, upper={_shown(value)}", ""

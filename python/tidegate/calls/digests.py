@@ -8,12 +8,12 @@ from tidegate import _tidegate
 
 
 def digest(data: Any, *, ordered: bool, threads: int | None) -> str:  # noqa: ANN401 - any input
-    """Read an input batch by batch and return its digest."""
+    """Read an input batch by batch, and return its digest."""
     return _tidegate.digest(arrow(data), ordered=ordered, threads=threads)
 
 
 def update(self: _tidegate.Digest, data: Any, *, threads: int | None = None) -> None:  # noqa: ANN401 - any input
-    """Add rows to a digest, as the method `Digest.update`."""
+    """Add rows to a digest; this is the method `Digest.update`."""
     self._update(arrow(data), threads)
 
 

@@ -1,4 +1,4 @@
-"""Rejects streams that are passed twice in one call, because a stream can be read only once."""
+"""Rejects streams that are passed to a call twice, because a stream can be read only once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidegate._tidegate import ClosedError
 
 
 def check_sides(left: object, right: object) -> None:
-    """Reject the same stream for both sides of a join."""
+    """Reject a stream that is passed for both sides of a join."""
     if left is right and _is_stream(left):
         message = "left and right are the same stream, which can be read only once; "
         message += "read it into a table first"

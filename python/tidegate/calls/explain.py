@@ -46,7 +46,7 @@ def of_join(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain a join; for a join in batches, also explain how files are read."""
+    """Explain a join; if it returns batches, also explain how files are read."""
     # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ def of_aggregation(
     *,
     in_batches: bool,
 ) -> str:
-    """Explain an aggregation; for an aggregation in batches, also explain how files are read."""
+    """Explain an aggregation; if it returns batches, also explain how files are read."""
     # Imported late, because these import pyarrow.
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ OF_AGGREGATION = (
 def _bound(
     function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return all arguments of a call by name, including defaults."""
+    """Return the names and values of all arguments of a call, including defaults."""
     try:
         call = inspect.signature(function).bind(*inputs, **arguments)
     except TypeError:
@@ -191,7 +191,7 @@ _PLANNERS: dict[object, Planner] = {
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
     """Explain what a call would do: the chosen algorithm, its index, its threads and its memory.
 
-    Only the schemas of the inputs are read. A reader that does not expose its schema is consumed.
+    Only the schemas of the inputs are read. If a reader does not expose its schema, it is consumed.
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
@@ -200,18 +200,19 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
             `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
             `tidegate.Aggregate`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
-            of an aggregation or a merge. For a class, give schemas, or data with these schemas.
+            of an aggregation or a merge. For a class, the inputs may also be schemas.
         **arguments: The other arguments of the function.
 
     Returns:
         A description of a few lines. If a function whose name ends in `_batches` reads files, one
-        line shows whether the files are read whole or slice by slice. With a `memory_limit`, the
-        line shows how the rows of each input are put in time order. For this line, the statistics
-        of Parquet files are read.
+        line shows whether the files are read whole or slice by slice. With a `memory_limit`, this
+        line also shows how the rows of each input are put in time order. To determine this, the
+        statistics in Parquet files are read.
 
     Raises:
-        TypeError: `function` is not in the list above, or does not accept such inputs.
-        TidegateError: The call itself would fail because of its arguments or the schemas.
+        TypeError: `function` is not one of the functions and classes above, or does not accept such
+            inputs.
+        TidegateError: The call would fail because of its arguments or the schemas.
 
     Example:
         >>> import pyarrow as pa, tidegate as tg

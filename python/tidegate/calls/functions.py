@@ -1,7 +1,7 @@
-"""The functions that users call: one per query, plus a variant that returns batches.
+"""The functions that users call: two per query, which return a table or batches.
 
-Each function passes its arguments on by name, unchanged. An option therefore appears only in the
-signature, the docstring and the native query that reads it.
+Each function passes on its arguments by name, unchanged. An option therefore appears only in the
+signature, in the docstring, and in the native query that reads it.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
 
@@ -71,13 +71,13 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match each left row with the nearest right row in time that has the same key.
+    """Match each left row with the right row that has the same key and is nearest in time.
 
-    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
-    nearest in time is the match. If several nearest candidates have the same time, the last one
-    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as earlier, unless `strategy` is `forward`.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
+    and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
+    candidate that is nearest in time is the match. If several candidates share the nearest time,
+    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
     with an optional condition.
@@ -105,67 +105,69 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other columns are not computed. None
-            means all columns.
+        columns: The columns to include in the result, in this order. Other columns are not
+            computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Each left row produces at most one result row. Rows are in the
-        order of the left rows, regardless of the number of threads.
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Each left row produces at most one result row. Rows are in
+        the order of the left rows, regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
-            times, also raises this error.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed. The error is also raised if `tolerance` is an integer although times are
+            dates or timestamps, or a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
-            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            invalid, a time is null, an input cannot be read, or `where` overflows or divides by
             zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0.
-        Neither side needs to be sorted, but sorted inputs are faster. If the result contains most
-        of the left rows, its left columns are slices of the input and keep the input in memory.
+        A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+        -0.0. Neither side needs to be sorted, but sorted inputs are joined faster. If the result
+        contains most of the left rows, its left columns are slices of the input, which therefore
+        stays in memory.
 
-        With `where`, right rows are tested in blocks: the 16 rows nearest to a left row, then the
-        next 64, and so on. `where` may therefore also be evaluated for rows beyond the matching
-        row.
+        With `where`, right rows are tested in blocks: first the 16 rows nearest to a left row, then
+        the next 64, and so on. `where` may therefore also be evaluated for rows that are farther
+        away than the matching row.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 4 bytes
         per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
@@ -196,11 +198,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match each left row with the nearest right row in time, batch by batch.
 
-    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, `where` holds, and `r.on`
-    lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The candidate
-    nearest in time is the match. If several nearest candidates have the same time, the last one
-    matches if that time is before `l.on`, and the first one if it is after. A time equal to `l.on`
-    counts as earlier, unless `strategy` is `forward`.
+    A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
+    and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
+    candidate that is nearest in time is the match. If several candidates share the nearest time,
+    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
     so the result may be larger than memory.
@@ -216,65 +218,66 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other columns are not computed. None
-            means all columns.
+        columns: The columns to include in the result, in this order. Other columns are not
+            computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Each left
-        row produces at most one result row. Rows are in the order of the left rows, regardless of
-        the number of threads.
+        A reader for the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Each left row produces at most one result row. Rows are in the order of the left rows,
+        regardless of the number of threads.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed. An integer `tolerance` for dates or timestamps, or a duration for integer
-            times, also raises this error.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed. The error is also raised if `tolerance` is an integer although times are
+            dates or timestamps, or a duration although times are integers.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, another argument is
-            invalid, a time is null, reading an input fails, or `where` overflows or divides by
+            invalid, a time is null, an input cannot be read, or `where` overflows or divides by
             zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and a few batches that have been produced but not read,
-        plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time order,
-        the call needs up to 60 bytes per row, or up to 80 with `where`.
+        The call needs memory for the inputs and for a few batches that have been produced but not
+        read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time
+        order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -303,14 +306,14 @@ def band_join(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Match rows of two inputs whose values are close.
 
-    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows. A row-based window counts the rows of all keys. Without a window,
-    times do not matter. The function computes the band join of Shahvarani and Jacobsen, section 5,
-    over whole tables or windows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
+    `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
+    also fall within each other's sliding windows. A row-based window counts rows regardless of
+    their keys. Without a window, times are ignored. The function computes the band join of
+    Shahvarani and Jacobsen, section 5, over whole tables or windows.
 
-    The join never examines pairs of rows that are far apart, so neither time nor memory grows with
-    the product of the input sizes.
+    The join never examines pairs of rows that are far apart, so neither the running time nor the
+    memory grows with the product of the input sizes.
 
     Example:
         Trades and quotes with similar prices:
@@ -343,102 +346,105 @@ def band_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
-            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
-            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
-            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
-            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
-            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
-            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
+            `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
+            look up each row in an index over the other side's window. With `ibwj` and
+            `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
+            the paper). Only `ibwj` merges the trees while tasks are running. With
+            `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
+            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
-            null, reading an input fails, or `where` overflows or divides by zero.
+            null, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        Null and NaN values match nothing. Integers, decimals and times are compared exactly, even
-        if the sum of a value and the distance does not fit in 64 bits. Floats are subtracted and
-        compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of each other, but
-        0.4 and 0.3 are not. Two equal infinities do not match, because their difference is NaN.
+        Null and NaN values do not match any value. Integers, decimals and times are compared
+        exactly, even if the sum of a value and the distance does not fit in 64 bits. Floats are
+        subtracted and compared according to IEEE 754. For example, 0.3 and 0.2 are within 0.1 of
+        each other, but 0.4 and 0.3 are not. Two equal infinities do not match, because their
+        difference is NaN.
 
-        If one side has signed integers and the other side unsigned integers, they are compared as
-        int64. Before decimals are compared, both sides are converted to the larger number of
-        decimal places. A number that does not fit in 64 bits after this conversion raises an error,
-        as do decimals that together need more than 38 digits.
+        Signed integers on one side and unsigned integers on the other side are compared as int64.
+        Before decimals are compared, both sides are converted to the larger of their numbers of
+        decimal places. An error is raised if a number does not fit in 64 bits after these
+        conversions, or if the decimals of both sides together need more than 38 digits.
 
-        With several columns, a sample determines which band leaves the fewest pairs. The column of
-        that band is indexed, and the other columns are checked pair by pair.
+        With several columns, a sample is used to determine which band leaves the fewest pairs. The
+        column of that band is indexed, and the other columns are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -468,12 +474,12 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match rows of two inputs whose values are close, batch by batch.
 
-    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, `l.by == r.by`, and `where` holds. With `time` and `window`, the two rows must also be in
-    each other's sliding windows.
+    A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
+    `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
+    also fall within each other's sliding windows.
 
     With one band column, pairs are found before the call returns. With several band columns, the
-    other columns are checked as batches are produced.
+    columns without an index are checked when batches are produced.
 
     Example:
         >>> reader = tg.band_join_batches(
@@ -488,91 +494,92 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats.
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
-            "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where
-            None sets no bound.
-        time: The time column that orders the rows for `window`, or a pair of names if it has
-            different names on the two sides.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
+            such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
+            where None sets no bound.
+        time: The time column that orders the rows for `window`, or a pair of names if the column
+            has a different name on each side.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
-        settings: A dict with the settings of the index that `algorithm` selects. `pim-tree` has two
-            settings. `merge_ratio` is the number of rows at which its subindexes are merged, as a
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
+        settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
+            settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
-            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
-            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
+            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
+            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
-            only `task_rows`. None means the settings that were fastest in benchmarks.
+            only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same rows in
             the same order. `sort` sorts the right rows by a band column, and treats the window as
-            another band. The other algorithms (`buckets`, `pim-tree`, `im-tree`, `bplus-tree`,
-            `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and look up each
-            row in an index of the other side's window. With `ibwj` and `ibwj-blocking`, threads run
-            tasks of a few rows on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the
-            trees while tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared
-            B+-trees, which are never merged. `auto` is usually `sort`. With a window, `auto` is
-            `buckets` if a sample shows that `sort` would check more than about a thousand pairs per
-            left row.
+            an additional band. The other algorithms (`buckets`, `pim-tree`, `im-tree`,
+            `bplus-tree`, `b-chain`, `ib-chain` and `round-robin`) process rows in time order, and
+            look up each row in an index over the other side's window. With `ibwj` and
+            `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
+            the paper). Only `ibwj` merges the trees while tasks are running. With
+            `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
+            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader for the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
         TidegateError: A distance or window is negative, another argument is invalid, a time is
-            null, reading an input fails, or `where` overflows or divides by zero.
+            null, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.band_join_query, locals())
@@ -603,7 +610,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
-    interval join of PPOIJ, section 2.2, over whole tables.
+    interval join from section 2.2 of PPOIJ over whole tables.
 
     Example:
         The quotes for a trade's symbol in the two seconds up to the trade:
@@ -649,82 +656,86 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        lower: The start of the interval, relative to the left row's time. A negative value starts
-            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start for each row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
-            duration or an integer. An expression over left columns may also return a time, which is
-            then the start itself. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
-            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
-            row's interval before its start, the row matches nothing. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        lower: The start of the interval, as a distance from the left row's time. If the value is
+            negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
+            a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
+            the same unit. None sets no bound. To set the start for each row, give an expression
+            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
+            expression must return a duration or an integer. An expression over left columns may
+            also return a time, which is then used as the start itself. If the expression is null
+            for a row, that row does not match any row.
+        upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
+            same values as `lower`, and must not be less than `lower`. If expressions place the end
+            of a row's interval before its start, the row does not match any row. None sets no
+            bound.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. The cost per left row does not depend on the number of partners, unless
-        `where` reads both sides or an end is an expression.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. The cost per left row does not depend on the number of partners,
+        unless `where` reads both sides or an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        A null key equals nothing, not even another null. NaN equals NaN, and 0.0 equals -0.0. A
-        time plus a bound is compared exactly, even if the sum does not fit in 64 bits. Neither side
-        needs to be sorted, but sorted inputs are faster.
+        A null key is not equal to any key, not even another null. NaN equals NaN, and 0.0 equals
+        -0.0. A time plus a bound is compared exactly, even if the sum does not fit in 64 bits.
+        Neither side needs to be sorted, but sorted inputs are joined faster.
 
         The call needs memory for the inputs and the result, plus 12 bytes per left row and 8 bytes
         per right row. For rows that are not in time order, the call needs up to 60 bytes per row,
-        or up to 126 if an end is an expression. If the result is too large for memory, use
+        or up to 126 if an end is an expression. If the result does not fit in memory, use
         `interval_join_batches`.
     """
     return joins.table(_tidegate.interval_join_query, locals())
@@ -783,82 +794,85 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        lower: The start of the interval, relative to the left row's time. A negative value starts
-            the interval before that time. Give a timedelta, a numpy timedelta64 or a string such as
-            "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-            sets no bound. To set the start for each row, give an expression over the columns of one
-            side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
-            duration or an integer. An expression over left columns may also return a time, which is
-            then the start itself. If the expression is null, the row matches nothing.
-        upper: The end of the interval, relative to the left row's time. `upper` accepts the same
-            values as `lower`, and must not be less than `lower`. If an expression puts the end of a
-            row's interval before its start, the row matches nothing. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        lower: The start of the interval, as a distance from the left row's time. If the value is
+            negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
+            a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
+            the same unit. None sets no bound. To set the start for each row, give an expression
+            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
+            expression must return a duration or an integer. An expression over left columns may
+            also return a time, which is then used as the start itself. If the expression is null
+            for a row, that row does not match any row.
+        upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
+            same values as `lower`, and must not be less than `lower`. If expressions place the end
+            of a row's interval before its start, the row does not match any row. None sets no
+            bound.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader for the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. The cost per left row does not depend on the number of partners, unless
-        `where` reads both sides or an end is an expression.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. The cost per left row does not depend on the number of partners,
+        unless `where` reads both sides or an end is an expression.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, or an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, or an
             expression overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and a few batches that have been produced but not read,
-        plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time order,
-        the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
+        The call needs memory for the inputs and for a few batches that have been produced but not
+        read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time
+        order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -886,13 +900,13 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end matches nothing.
+    `<` replaces `<=`. A row with a null start or end does not match any row.
 
-    Neither time nor memory grows with the product of the input sizes. A few very long intervals do
-    not slow down the other rows. At selected times, the join lists the right rows whose intervals
-    are open. A left row is therefore compared with at most twice as many rows as it matches, or
-    with seven more rows than it matches (the window lists of Chazelle, "Filtering Search", 1986).
-    If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    Neither the running time nor the memory grows with the product of the input sizes. A few very
+    long intervals do not slow down the other rows. For selected times, the join lists the right
+    rows whose intervals are open at that time. A left row is therefore compared with at most twice
+    as many rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering
+    Search", 1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -937,71 +951,73 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The columns must contain
-            integers, dates or timestamps.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The columns must contain integers, dates or timestamps.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
-        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
-            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
-            even a single point.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
+        min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
+            string such as "5s", or an integer if the columns contain integers. If None, any overlap
+            is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
-            invalid, reading an input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+            argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
-        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
-        time.
+        Times are compared exactly, in the finest unit of the four columns. Two rows overlap from
+        the later of their starts to the earlier of their ends. With `aggs`, partners are ordered by
+        start time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1030,7 +1046,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end matches nothing.
+    `<` replaces `<=`. A row with a null start or end does not match any row.
 
     Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
@@ -1047,69 +1063,70 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The columns must contain
-            integers, dates or timestamps.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The columns must contain integers, dates or timestamps.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
-        min_overlap: The minimum length of the overlap: a timedelta, a numpy timedelta64, a string
-            such as "5s", or an integer if the columns contain integers. None accepts any overlap,
-            even a single point.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
+        min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
+            string such as "5s", or an integer if the columns contain integers. If None, any overlap
+            is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader for the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A row starts after it ends, `min_overlap` is negative, another argument is
-            invalid, reading an input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+            argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.overlap_join_query, locals())
@@ -1136,17 +1153,17 @@ def window_join(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Match rows of two inputs that fall within each other's sliding windows.
 
-    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
-    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
-    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. Rows are in merged
-    order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
+    == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
+    and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
+    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    Rows are in merged order: by time, left before right, then by row.
 
-    The result contains the same pairs as Kang's three-step procedure applied to whole tables, as in
-    the handshake join of Teubner and Mueller and in ScaleJoin (section II). Every pair of rows
-    within the windows is compared, unless the rows differ in `by`. A scan evaluates numeric
-    comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 * right.y
-    > 3`, using the widest SIMD instructions that the processor supports.
+    The result contains the same pairs as Kang's three-step procedure on whole tables, as defined in
+    the papers on the handshake join by Teubner and Mueller and on ScaleJoin (section II). Every
+    pair of rows within the windows is compared, unless the rows differ in `by`. A scan evaluates
+    numeric comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 *
+    right.y > 3`, using the widest SIMD instructions that the processor supports.
 
     Example:
         Trades and quotes that are at most two seconds apart and have similar prices:
@@ -1178,76 +1195,78 @@ def window_join(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by` to find the window of each left row as a range of right
-            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
-            pairs shows that an index on one of these numbers is faster, `auto` uses that index
-            instead. The other algorithms are from papers, and process both tables as streams:
+            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
+            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses this index instead.
+            The other algorithms are from research papers, and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
 
     Returns:
-        A table with the left columns, then the right columns. A key column that has the same name
-        on both sides appears once. Rows are in the order of the left rows, then of the right rows,
-        regardless of the number of threads. Unmatched right rows are at the end.
+        A table with the left columns, followed by the right columns. A key column that has the same
+        name on both sides appears once. Rows are in the order of the left rows, then in the order
+        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. With time windows, the cost per left row does not depend on the number
-        of partners, unless `where` reads both sides.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. With time windows, the cost per left row does not depend on the
+        number of partners, unless `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
-            input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, an input
+            cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and the result. It also needs up to 60 bytes per row,
-        up to 17 bytes per row for each comparison that is scanned, and up to 84 bytes per right row
-        to find matches.
+        The call needs memory for the inputs and the result. To find matches, it also needs up to 60
+        bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes per
+        right row.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1274,14 +1293,14 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[_JoinStats]:
     """Match rows of two inputs that fall within each other's sliding windows, batch by batch.
 
-    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`,
-    `l.by == r.by`, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and
-    right rows for WR: `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the earlier of the two
-    rows must be among the last n rows of its side that precede the later row. Rows are in merged
-    order: by time, left before right, then by row.
+    With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
+    == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
+    and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
+    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    Rows are in merged order: by time, left before right, then by row.
 
-    Windows are determined before the call returns. Conditions are evaluated and columns are built
-    as you read batches.
+    Windows are determined before the call returns. Conditions are evaluated and result columns are
+    built as you read batches.
 
     Example:
         >>> reader = tg.window_join_batches(trades, quotes, on="ts", window=2, batch_rows=2)
@@ -1294,74 +1313,75 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. Any kind of input that `left` accepts is allowed.
-        on: The time column, or a pair of names if it has different names on the two sides. The
-            column must contain integers, dates or timestamps. Timestamps with time zones are
-            compared as instants. The time units of the two sides may differ.
-        window: The time that a row stays in its side's window. Give a timedelta, a numpy
+        right: The right input. `right` accepts the same kinds of input as `left`.
+        on: The time column, or a pair of names if the column has a different name on each side.
+            Times must be integers, dates or timestamps. Timestamps with time zones are compared as
+            instants. The time units of the two sides may differ.
+        window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, left first.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. Without keys, any two rows
+            their keys. Use a pair to give each side its own window, starting with the left side.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition on two rows. Build it from `tidegate.left` and `tidegate.right` columns,
-            or give it as SQL text. If the condition is null, the rows do not match.
+        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
+            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+            not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in time order. Partners with equal times keep the order of the
-            right rows.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in time order. Partners with equal times keep the order
+            of the right rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not computed. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by` to find the window of each left row as a range of right
-            rows, and compares all rows in that range. If `where` compares numbers, and a sample of
-            pairs shows that an index on one of these numbers is faster, `auto` uses that index
-            instead. The other algorithms are from papers, and process both tables as streams:
+            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
+            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            shows that an index on one of these numbers is faster, `auto` uses this index instead.
+            The other algorithms are from research papers, and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
-            `low-latency-handshake`. These algorithms hold eight bytes per pair, and compare keys
+            `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
-            while batches are produced, as with `where`, you may receive some batches before an
-            error is raised.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, inputs may be larger than memory. Rows are then joined in time
-            order, as if the inputs had been sorted by time. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of an input may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. Use a pair to give each side its own value, left first. A row that
-            is further out of order raises an `OrderError`. With None, an input that is not known to
-            be in order is sorted in temporary files.
+            when batches are produced, as with `where`, you may receive some batches before an error
+            is raised.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
+            time order, as if both inputs had been sorted by time. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. Use a pair to give each side its own value, starting
+            with the left side. If a row is further out of order, an `OrderError` is raised. With
+            None, an input that is not known to be in order is sorted in temporary files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
-        A reader of the batches. Together, the batches form one table with the left columns, then
-        the right columns. A key column that has the same name on both sides appears once. Rows are
-        in the order of the left rows, then of the right rows, regardless of the number of threads.
-        Unmatched right rows are at the end.
+        A reader for the batches. Together, the batches form one table with the left columns,
+        followed by the right columns. A key column that has the same name on both sides appears
+        once. Rows are in the order of the left rows, then in the order of the right rows,
+        regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
-        rows are in the order of the left rows. If a row has no partners, counts are 0 and other
-        aggregates are null. With time windows, the cost per left row does not depend on the number
-        of partners, unless `where` reads both sides.
+        rows are in the order of the left rows. For a row without partners, counts are 0 and all
+        other aggregates are null. With time windows, the cost per left row does not depend on the
+        number of partners, unless `where` reads both sides.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: A window is negative, another argument is invalid, a time is null, reading an
-            input fails, or `where` overflows or divides by zero.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: A window is negative, another argument is invalid, a time is null, an input
+            cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
     return joins.batches(_tidegate.window_join_query, locals())
@@ -1389,12 +1409,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that contains rows.
+    windows. A window starts at the time of a row, and ends `session` after the last row that falls
+    into it. The result has one row for each combination of window and key that contains rows.
 
-    The function computes the multiway aggregate of Cederman, Gulisano, Nikolakopoulos,
-    Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation through concurrent
-    algorithmic designs and new abstract data types", section 2, applied to streams that have ended.
+    The function computes the multiway aggregate from section 2 of "Efficient data streaming
+    multiway aggregation through concurrent algorithmic designs and new abstract data types"
+    (Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas) over streams that have ended.
 
     Example:
         >>> north = pa.table({"ts": [0, 4, 9], "k": ["a", "b", "a"], "kwh": [1.0, 2.0, 4.0]})
@@ -1410,84 +1430,85 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         {'window_start': 0, 'window_end': 10, 'k': 'b', 'n': 1, 'kwh': 2.0, 'last': 2.0}
 
     Args:
-        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+        streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. `advance` accepts
-            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
-            are gaps between windows.
-        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
-            means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
-            of a session starts a new session.
+            positive whole number of the time column's units.
+        advance: The time between the starts of two successive windows. `advance` accepts the same
+            values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
+            between windows.
+        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
+            integers. `offset` accepts the same values as `size`, and may also be negative or 0.
+            None means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        aggs: The aggregates to compute: a mapping from result column names to functions from
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
-            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
-            time that all windows share. `slices` keeps separate states for each stream, and
-            combines slices into windows. The other algorithms are the designs from section 5 of the
+            result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
+            slices that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
             updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each updates the windows independently. The designs from the paper process rows one by
-            one, and need far more time and memory. Sessions always use a separate algorithm.
+            each stream updates the windows independently. The designs from the paper process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. A row that is further out of order raises an `OrderError`. With
-            None, a stream that is not known to be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, a stream that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the columns `window_start` and `window_end`, the key columns, and one column
-        per aggregate. The type of `window_start` and `window_end` is int64 if times are integers,
-        date32 if they are dates, and otherwise timestamp in the finest unit. Rows are ordered by
-        window, then by key in ascending order, with nulls last.
+        per aggregate. `window_start` and `window_end` are int64 if times are integers, date32 if
+        times are dates, and otherwise timestamps in the finest unit. Rows are ordered by window,
+        then by key in ascending order, with nulls last.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, an
             integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
             temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:
-        Streams do not need to be in time order. A stream that is out of order is sorted first,
+        Streams do not need to be in time order. A stream that is out of order is first sorted,
         which takes time and requires a copy. `first` and `last` order rows by time, then stream,
-        then position. The time columns may have different units, which are converted without loss.
+        then position. The time columns may have different units; times are converted without loss.
         Either all time columns or none of them must have a time zone.
 
-        Results depend only on the data, because floats are added in an order that does not depend
-        on threads or batches. Within a slice of time, the rows of each stream are added in time
-        order, and the streams are combined in order. The slices of a window are then combined in
-        two parts, which meet at the last multiple of the number of slices per window. Slices before
-        that point are combined from latest to earliest, and the other slices from earliest to
-        latest. The rows of a session are added one by one, in order of time, then stream, then
-        position.
+        Floats are added in an order that does not depend on threads or batches, so results depend
+        only on the data. Within a time slice, the rows of each stream are added in time order, and
+        the streams are combined in order. The slices of a window are then combined in two parts,
+        which are divided at the last slice whose number is a multiple of the number of slices per
+        window. Slices in the first part are combined from latest to earliest, and slices in the
+        second part from earliest to latest. The rows of a session are added one by one, in order of
+        time, then stream, then position.
 
-        The running time is proportional to the number of input and result rows, regardless of the
-        number of windows that contain each row. The call needs memory for the inputs, plus 8 bytes
-        per row and 4 to 24 bytes for each combination of function, slice and key. Sessions take O(n
-        log n) time and 56 bytes per row.
+        The running time is proportional to the number of input and result rows, regardless of how
+        many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
+        and 4 to 24 bytes for each combination of function, slice and key. For sessions, the call
+        takes O(n log n) time and 56 bytes per row.
     """
     return aggregates.table(locals())
 
@@ -1514,12 +1535,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
     A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
     contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at a row, and ends `session` after the last row that falls into it. The
-    result has one row for each combination of window and key that contains rows.
+    windows. A window starts at the time of a row, and ends `session` after the last row that falls
+    into it. The result has one row for each combination of window and key that contains rows.
 
-    With `memory_limit`, the streams and the result may be larger than memory: once no further row
-    can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,
-    the result is computed before the call returns.
+    With `memory_limit`, the streams and the result may be larger than memory: a window is emitted
+    and its state is dropped once no further row can fall into it. Without `memory_limit`, the
+    result is computed before the call returns.
 
     Example:
         >>> reader = tg.aggregate_batches(
@@ -1529,69 +1550,70 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         [{'window_start': 0, 'window_end': 20, 'n': 1}, {'window_start': 20, ...}]
 
     Args:
-        streams: One input, or a sequence of inputs: Arrow data, paths, datasets, lazy frames,
-            record arrays or dicts of arrays. The columns of different inputs are matched by name.
+        streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of units of the time column.
-        advance: The time from the start of one window to the start of the next. `advance` accepts
-            the same values as `size`. None means `size`. If `advance` is greater than `size`, there
-            are gaps between windows.
-        offset: The offset of the window starts from 1970-01-01T00:00 UTC, or from 0 for integer
-            times. `offset` accepts the same values as `size`, and may also be negative or 0. None
-            means 0.
-        session: The time that a session stays open after its last row. `session` accepts the same
-            values as `size`, and replaces `size`, `advance` and `offset`. A row exactly at the end
-            of a session starts a new session.
+            positive whole number of the time column's units.
+        advance: The time between the starts of two successive windows. `advance` accepts the same
+            values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
+            between windows.
+        offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
+            integers. `offset` accepts the same values as `size`, and may also be negative or 0.
+            None means 0.
+        session: How long a session stays open after its last row. `session` accepts the same values
+            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
+            end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        aggs: The aggregates to compute: a mapping from result column names to functions from
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
             or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
-            result. `auto` is `slices`, the fastest algorithm, which aggregates rows into slices of
-            time that all windows share. `slices` keeps separate states for each stream, and
-            combines slices into windows. The other algorithms are the designs from section 5 of the
+            result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
+            slices that all windows share. `slices` keeps separate states for each stream, and
+            combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
             updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each updates the windows independently. The designs from the paper process rows one by
-            one, and need far more time and memory. Sessions always use a separate algorithm.
+            each stream updates the windows independently. The designs from the paper process rows
+            one by one, and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
-        memory_limit: The maximum memory that the call uses in addition to its inputs: a number of
-            bytes, or a string such as "2GB". A result that is returned as one table may use half of
-            the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: With `memory_limit`: the maximum time by which rows of a stream may be out of
-            order, as a timedelta, a numpy timedelta64, a string such as "250ms", or an integer if
-            times are integers. A row that is further out of order raises an `OrderError`. With
-            None, a stream that is not known to be in order is sorted in temporary files.
+        memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
+            of bytes or a string such as "2GB". A result that is returned as one table may use half
+            of the limit. With a limit, streams may be larger than memory. None sets no limit.
+        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, a stream that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
-        A reader of the batches. Together, the batches form the table that `aggregate` returns, with
-        the columns `window_start` and `window_end`, the key columns, and one column per aggregate.
-        Rows are ordered by window, then by key in ascending order, with nulls last. With
+        A reader for the batches. Together, the batches form the table that `aggregate` returns,
+        with the columns `window_start` and `window_end`, the key columns, and one column per
+        aggregate. Rows are ordered by window, then by key in ascending order, with nulls last. With
         `memory_limit`, sessions are ordered by their end, then by key.
 
     Raises:
-        SchemaError: A column is missing, duplicated or has an unsuitable type, or the Arrow data is
-            malformed.
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The result would have more than `max_rows` rows, the open windows do not
             fit into `memory_limit`, or the system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, reading an input fails, an
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, an input cannot be read, an
             integer sum does not fit in 64 bits, `where` overflows or divides by zero, or a
             temporary file cannot be written.
         TypeError: An argument has the wrong type.
 
     Note:
-        Temporary files are created in the folder given by `TMPDIR`. These files have no directory
-        entry, so they disappear when the process ends, even if it is killed.
+        Temporary files are created in the folder specified by `TMPDIR`. These files have no
+        directory entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
 
@@ -1608,8 +1630,8 @@ def merge(
     """Merge sorted streams into one.
 
     Each stream must be sorted by `on`. The result is ordered by `(on, stream number, row number
-    within the stream)`, so rows with equal times are in stream order, then in their original order
-    (ScaleJoin, section IV.A, *ScaleGate*).
+    within the stream)`. Rows with equal times are therefore in stream order, then in their original
+    order (ScaleJoin, section IV.A, *ScaleGate*).
 
     Example:
         >>> a = pa.table({"ts": [1, 4, 9], "v": [1, 2, 3]})
@@ -1623,34 +1645,34 @@ def merge(
         [1, 2, 4, 4, 9]
 
     Args:
-        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
-            arrays or dicts of arrays. There must be at least one, and all must have the same
-            columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in the order given.
+        streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. There must be at least one stream, and all
+            streams must have the same columns. If only a single path is given, each of its files is
+            a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
-            and 0 both mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
+            None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
-            number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of the limit. None sets no limit.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves, as a number of bytes or a string such as "2GB". A result that is returned as
+            one table may use half of the limit. None sets no limit.
 
     Returns:
-        The rows of all streams. The columns are those of the first stream. Their names, types and
-        order must be the same in all streams.
+        The rows of all streams. The columns are those of the first stream. The names, types and
+        order of columns must be the same in all streams.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or a stream cannot be read.
         TypeError: An argument has the wrong type.
 
     Note:
-        The call first reads all streams to their end, so it needs memory for all of their rows and
+        The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
     return merges.table(streams, on, lateness, threads, memory_limit)
@@ -1668,8 +1690,8 @@ def merge_batches(
     """Merge sorted streams into one, batch by batch.
 
     The result is ordered by `(on, stream number, row number within the stream)`. The next batch of
-    a stream is read only when no more rows can be merged without that batch, so streams may be
-    larger than memory.
+    a stream is read only when no more rows can be merged without it, so streams may be larger than
+    memory.
 
     Example:
         >>> readers = [trades.to_reader(max_chunksize=1), trades.to_reader(max_chunksize=2)]
@@ -1678,37 +1700,37 @@ def merge_batches(
         [10, 10, 20, 20, 30, 30]
 
     Args:
-        streams: The streams or tables to merge: Arrow data, paths, datasets, lazy frames, record
-            arrays or dicts of arrays. There must be at least one, and all must have the same
-            columns. If you give a single path, each of its files is a stream. The streams are
-            numbered from 0 in the order given.
+        streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
+            frames, record arrays or dicts of arrays. There must be at least one stream, and all
+            streams must have the same columns. If only a single path is given, each of its files is
+            a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. None
-            and 0 both mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
+            None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        memory_limit: The maximum memory for rows held in addition to the streams themselves: a
-            number of bytes, or a string such as "2GB". A result that is returned as one table may
-            use half of the limit. None sets no limit.
+        memory_limit: The maximum memory for rows that are held in addition to the streams
+            themselves, as a number of bytes or a string such as "2GB". A result that is returned as
+            one table may use half of the limit. None sets no limit.
 
     Returns:
-        A reader of the batches. Together, the batches contain the rows of all streams. The columns
-        are those of the first stream. Their names, types and order must be the same in all streams.
-        After an error, the reader is closed.
+        A reader for the batches. Together, the batches contain the rows of all streams. The columns
+        are those of the first stream. The names, types and order of columns must be the same in all
+        streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the columns of the
             streams differ, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
-        ClosedError: An input is a stream that has already been read or is passed twice.
-        TidegateError: Another argument is invalid, a time is null, or reading a stream fails.
+        ClosedError: An input is a stream that has already been read, or a stream is passed twice.
+        TidegateError: Another argument is invalid, a time is null, or a stream cannot be read.
         TypeError: An argument has the wrong type.
 
     Note:
         The reader holds one or two batches per stream, 40 bytes for each of their rows, the rows
-        that `lateness` holds back, and a few batches of the result. An error in the rows, such as
-        an `OrderError`, is raised when you read a batch.
+        that `lateness` holds back, and a few batches of the result. Errors in the rows, such as an
+        `OrderError`, are raised when you read a batch.
     """
     return merges.batches(streams, on, lateness, threads, memory_limit)
 
@@ -1721,17 +1743,17 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     every version of tidegate. The digest does not depend on how the rows are divided into batches,
     or on the layout of the values:
 
-    - The width of integers or floats makes no difference. NaN equals NaN, and -0.0 equals 0.0.
+    - The widths of integers and floats make no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
       are also equal in all layouts.
     - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
       time zone are compared as instants.
 
-    Values of different types differ even if they look alike: 1 equals neither 1.0 nor "1". Column
-    names and column order matter. Metadata and the nullability of columns do not matter.
+    Values of different types are different even if they look alike: 1 equals neither 1.0 nor "1".
+    Column names and their order matter. Metadata and nullability do not matter.
 
-    The digest detects accidental differences, but does not protect against someone who
-    deliberately constructs different rows with the same digest.
+    The digest detects accidental differences, but does not protect against deliberately constructed
+    rows with the same digest.
 
     Args:
         data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by batch.

@@ -51,7 +51,7 @@ __all__ = [
 Result = TypeVar("Result")
 
 Input: TypeAlias = "pa.Table | InputRows | OpenTable"
-"""An input whose columns are known and that can be read at least once."""
+"""An input that can be read at least once, and whose columns are known."""
 
 
 def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: ANN401 - any input
@@ -60,17 +60,17 @@ def opened(name: str, given: Any, how: Reading = WHOLE) -> OpenTable:  # noqa: A
 
 
 def of_sides(left: Any, right: Any) -> tuple[Input, Input]:  # noqa: ANN401 - any inputs
-    """Read the sides of a join that are Arrow data, and open other inputs."""
+    """Read the sides of a join that are Arrow data, and open the others."""
     sides = _read({"left": left, "right": right})
     return sides[0], sides[1]
 
 
 def _read(every: dict[str, Any]) -> list[Input]:
-    """Read inputs that are Arrow data, and open other inputs.
+    """Read the inputs that are Arrow data, and open the others.
 
-    Files are opened first, so that no stream has been consumed if a file is missing. Arrow inputs
-    are read one after the other, because a DuckDB connection cannot return a result while another
-    is open.
+    Files are opened first, so that no stream is consumed if a file is missing. Arrow inputs are
+    read one after the other, because a DuckDB connection cannot return a result while another is
+    open.
     """
     found = [given if is_arrow(given) else opened(name, given) for name, given in every.items()]
     return [
@@ -80,7 +80,7 @@ def _read(every: dict[str, Any]) -> list[Input]:
 
 
 def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
-    """Return the rows of an input, after reading it if it is an open table."""
+    """Return the rows of an input; an open table is first read."""
     if not isinstance(one, OpenTable):
         return one
     rows = elsewhere(lambda: one.read(columns))
@@ -94,14 +94,14 @@ def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
 
 
 def schema_of(name: str, given: Any) -> Any:  # noqa: ANN401 - any input
-    """Return an object that provides the schema of an input or of other data."""
+    """Return an object that provides the schema of an input or other data."""
     if hasattr(given, "__arrow_c_schema__") or is_arrow(given):
         return given
     return opened(name, given)
 
 
 def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
-    """Return the schema of an open table, or any other object unchanged."""
+    """Return the schema of an open table; return other objects unchanged."""
     return given.schema if isinstance(given, OpenTable) else given
 
 
@@ -125,16 +125,16 @@ def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
 
 
 def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
-    """Return the streams of an aggregation; each CSV column has the same type in all files."""
+    """Return the streams of an aggregation; a CSV column is read as the same type in all files."""
     every = listed(streams)
     return _with_one_type(_read(dict(zip(names(len(every)), every, strict=True))))
 
 
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
-    """Return the streams of a merge; if a single path is given, each of its files is a stream.
+    """Return the streams of a merge; for a single path, each of its files is a stream.
 
-    Inputs other than Arrow data are opened. If all inputs are files, a CSV column is read as the
-    same type in all of them.
+    Inputs that are not Arrow data are opened. If all inputs are files, each CSV column is read as
+    the same type in all of them.
     """
     if isinstance(streams, OpenTable) or is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None
@@ -149,14 +149,14 @@ def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 -
 
 
 def _with_one_type(tables: list[Any]) -> list[Any]:
-    """Return the streams; if all are files, give each CSV column the same type in all files."""
+    """Return the streams; if all are files, read each CSV column as the same type in all files."""
     if not tables or not all(isinstance(one, OpenTable) for one in tables):
         return tables
     return elsewhere(lambda: of_one_type(tables))
 
 
 def read_streams(streams: Sequence[Any]) -> list[Any]:
-    """Return the rows of streams, after reading those that are open tables."""
+    """Return the rows of streams; open tables are first read."""
     return [
         rows_of(f"streams[{at}]", one, one.schema.names) if isinstance(one, OpenTable) else one
         for at, one in enumerate(streams)
@@ -164,12 +164,12 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 
 
 def names(streams: int) -> list[str]:
-    """Return the names that messages use for this number of streams."""
+    """Return the names of this many streams, as used in messages."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:
-    """Run work on another thread, so that Ctrl-C can interrupt the wait."""
+    """Run a function on another thread, so that Ctrl-C can interrupt the wait."""
     done: Future[Result] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Joins two inputs, with all steps from a call's arguments to its result."""
+"""Joins two inputs, including all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
     """Join two inputs.
 
     Args:
-        making: The native function that builds the query.
-        arguments: The arguments of the call, by name.
+        making: The native function that builds queries for this join.
+        arguments: The arguments of the call by name.
     """
     left, right, limits = _taken(arguments, in_batches=False)
     query = making(**arguments)

@@ -1,4 +1,4 @@
-"""Merges streams, with all steps from a call's arguments to its result."""
+"""Merges streams, including all steps from a call's arguments to its result."""
 
 from __future__ import annotations
 

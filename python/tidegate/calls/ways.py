@@ -1,9 +1,10 @@
 """Decides whether the inputs of a call are read whole, in part, or slice by slice.
 
-A call with a `memory_limit` processes its rows slice by slice. A call without a limit does so only
-if the result has the same rows in the same order as with whole inputs. For this, all inputs must be
-large Parquet files in time order, and rows must match only within a bounded distance in time.
-Smaller files are read whole, which is faster. A join then skips row groups whose rows cannot match.
+A call with a `memory_limit` processes its rows slice by slice. A call without a limit is also
+processed slice by slice, but only if the result has the same rows in the same order. This requires
+that all inputs are large Parquet files in time order, and that rows match only within a bounded
+distance in time. Smaller files are read whole, which is faster. In that case, a join skips row
+groups whose rows cannot match.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class Choice:
-    """The decision to read inputs slice by slice or whole, with its reason."""
+    """Whether to read inputs slice by slice or whole, and why."""
 
     is_sliced: bool
     why: str
@@ -111,7 +112,7 @@ def _join_in_slices(
 def _whole(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input]
 ) -> list[pa.Table | _tidegate.InputRows]:
-    """Return the rows of both sides that may match, with the columns that the join needs."""
+    """Return the rows from both sides that may match, with only the columns that the join needs."""
     left, right = inputs
     # Only rows that have not been read yet can be skipped.
     if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
@@ -146,10 +147,10 @@ def of_join(
 
 
 def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
-    """Return the columns that order the rows of each side.
+    """Return the columns that order the rows on each side.
 
     Raises:
-        TidegateError: The join has no time column by which its rows can be divided.
+        TidegateError: The join has no time column that can be used to divide its rows.
     """
     return bounded_joins.reach_of(query, plan).starts
 
@@ -201,7 +202,7 @@ def _aggregate_in_slices(
 
 
 def _columns_read(plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
-    """Return the rows of each stream, with the columns that the aggregation reads."""
+    """Return the rows of each stream, with only the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 
@@ -255,7 +256,7 @@ def in_time_order(
 
     Args:
         tables: The inputs.
-        of_each: The names of the inputs.
+        of_each: The name of each input.
         times: The time column of each input.
         late: The maximum time by which rows of each input may be out of order.
     """

@@ -1,12 +1,12 @@
-"""The command `tidegate`; the extra `tidegate[cli]` installs the libraries that it needs.
+"""The command `tidegate`. The extra `tidegate[cli]` installs the required libraries.
 
 - `app.py`: the subcommands by name; `commands/`: their options and their help.
-- `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: the work of the subcommands;
-  `tables.py`: the files that they read and write; `doctor.py`: the bug report.
-- `following.py`: joins and aggregates files as they grow; `feeding.py`: the threads that push their
-  rows.
-- `checkpoints.py`: writes the state at intervals; `saved.py`: the content of a state, and why no
-  row is lost or duplicated.
+- `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: what the subcommands do;
+  `tables.py`: the files that subcommands read and write; `doctor.py`: the bug report.
+- `following.py`: joins and aggregates files while they grow; `feeding.py`: threads that push rows
+  from these files.
+- `checkpoints.py`: saves the state at intervals; `saved.py`: the contents of a state, and the
+  reason why no row is lost or duplicated.
 """
 
 import os
@@ -23,7 +23,7 @@ class _NoPandas:
     """Hides pandas from imports, even if it is installed.
 
     pyarrow imports pandas before it converts its first value, which may be a pandas object. The
-    command uses no pandas objects, and would take 1.5 times as long to start with pandas.
+    command does not use pandas, and importing pandas would make it take 1.5 times as long to start.
     """
 
     @staticmethod
@@ -34,7 +34,7 @@ class _NoPandas:
 
 
 def main() -> None:
-    """Run the command line and exit with its code."""
+    """Run the command line, and exit with its exit code."""
     sys.meta_path.insert(0, _NoPandas())
     signal.signal(signal.SIGTERM, _terminate)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
@@ -55,7 +55,7 @@ def main() -> None:
 
 @contextmanager
 def _told_what_is_full() -> Iterator[None]:
-    """Report in one line that standard output cannot be written, such as a file on a full disk."""
+    """Report in one line that standard output cannot be written, for example on a full disk."""
     try:
         try:
             yield
@@ -71,11 +71,11 @@ def _told_what_is_full() -> Iterator[None]:
 
 
 def _forget_output() -> None:
-    """Send the output that is still buffered to the null device."""
+    """Send output that is still buffered to the null device."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - quick to start
         os.dup2(nowhere.fileno(), 1)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """Exit as after an error, so that temporary files are removed."""
+    """Exit in the same way as after an error, so that temporary files are removed."""
     sys.exit(128 + number)

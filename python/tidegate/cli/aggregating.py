@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of rows read and written; its string is the last line that the command prints."""
+    """The numbers of rows read and written; as a string, the last line that the command prints."""
 
     streams: int
     rows: int
@@ -40,7 +40,7 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the counts, and the speed in input rows per second."""
+        """Return the counts and the speed in input rows per second."""
         speed = self.rows / max(self.seconds, 1e-9)
         streams = "1 stream" if self.streams == 1 else f"{self.streams} streams"
         return (
@@ -53,7 +53,7 @@ def function(text: str) -> Aggregate:
     """Parse `sum(size)`, `corr(x, y)`, `quantile(ms, 0.99)` or `first(price) where size > 10`.
 
     Raises:
-        ValueError: The text has another form; the message shows what was expected.
+        ValueError: The text does not have one of these forms; the message shows what was expected.
 
     Example:
         >>> function("sum(size) where side = 'B'")
@@ -90,7 +90,7 @@ def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
 
 
 def plan(job: Job) -> str:
-    """Describe how the rows would be aggregated; if possible, only the schemas are read."""
+    """Describe how the rows would be aggregated, reading only the schemas if possible."""
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
     return explain.of_aggregation(job.query, tables, job.limits.of_call(), in_batches=True)
 

@@ -45,7 +45,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Handle the options that precede the subcommand."""
+    """Handle the options before the subcommand."""
 
 
 app.command("join", help=JOIN_HELP, short_help="Join two files into a third.")(joins.join)
@@ -69,6 +69,6 @@ app.command("digest", help=DIGEST_HELP, short_help="Print the digest of each fil
 
 @app.command("doctor", help=DOCTOR_HELP, short_help="Print versions and machine features.")
 def _doctor() -> None:
-    """Print a report about the installation and the machine."""
+    """Print a report on the installation and the machine."""
     for label, text in doctor.report():
         typer.echo(f"{label:<14}{text}")

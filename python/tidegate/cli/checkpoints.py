@@ -1,4 +1,4 @@
-"""Checkpoints of work on growing files; `saved` explains their steps and guarantees."""
+"""Checkpoints for work on growing files. The module `saved` explains their steps and guarantees."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from tidegate.io.locks import held
 
 @dataclass(frozen=True)
 class Keeping:
-    """The file of a state, and the interval at which it is written."""
+    """The file that contains the state, and the interval at which it is written."""
 
     state: str
     every_s: float
@@ -30,7 +30,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Kept:
-    """Work whose state is saved, with the state from which it resumed, if there was one."""
+    """Work whose state is saved, and the state from which it resumed, if any."""
 
     keeping: Keeping
     what: str
@@ -46,8 +46,9 @@ class Kept:
         """Read the state, and lock it for this run until the block ends.
 
         Raises:
-            StateError: The state is damaged, belongs to other work, or is in use by another run.
-            TidegateError: The state of this work cannot be saved.
+            StateError: The state is damaged, belongs to a different command, or is in use by
+                another run.
+            TidegateError: The state of this command cannot be saved.
         """
         path = Path(keeping.state)
         _check_lasting(inputs, output)
@@ -66,17 +67,17 @@ class Kept:
 
     @property
     def places(self) -> Sequence[Place | None]:
-        """The position up to which each file had been read."""
+        """The position up to which each file has been read."""
         return [None] * len(self.inputs) if self.saved is None else self.saved.places
 
     @contextmanager
     def writing(
         self, operator: Operator[Any], feeders: Sequence[Feeder]
     ) -> Iterator["Checkpoints"]:
-        """Create or resume the output, and write checkpoints, including a last one at the end.
+        """Create or resume the output; write checkpoints, including a final one at the end.
 
         Raises:
-            StateError: The state belongs to another operator or another output.
+            StateError: The state belongs to a different operator or a different output.
             TidegateError: The output or the state cannot be written.
         """
         state, output, known = self.keeping.state, self.output, None
@@ -98,7 +99,7 @@ class Kept:
 
 
 class Checkpoints:
-    """Writes checkpoints while rows are pushed; one thread writes both them and the output."""
+    """Writes checkpoints while rows are pushed; the same thread writes the output."""
 
     def __init__(
         self, kept: Kept, operator: Operator[Any], feeders: Sequence[Feeder], live: Live
@@ -111,7 +112,7 @@ class Checkpoints:
         self._due_s = 0.0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which the next checkpoint will include."""
+        """Write rows, to be included in the next checkpoint."""
         self._live.write_batch(batch)
 
     def write_if_due(self) -> None:
@@ -120,7 +121,7 @@ class Checkpoints:
             self.write()
 
     def write(self) -> None:
-        """Save input positions, snapshot and output position together, if any has changed."""
+        """Save the input positions, the snapshot and the output position, if any has changed."""
         with ExitStack() as stack:
             for feeder in self._feeders:
                 stack.enter_context(feeder.pushing)
@@ -156,7 +157,8 @@ def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
     """Reject inputs that cannot be read again, and outputs that cannot be truncated."""
     for given in inputs:
         if given.name == STANDARD_STREAM or not Path(given.name).is_file():
-            # A renamed file may not have a successor yet; the state contains its position.
+            # If a file was renamed, it may not have a successor yet; the state contains its
+            # position.
             if given.name != STANDARD_STREAM and not Path(given.name).exists():
                 continue
             label = "standard input" if given.name == STANDARD_STREAM else given.name

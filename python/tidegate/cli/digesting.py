@@ -1,11 +1,11 @@
-"""The work of `tidegate digest`: reads a table batch by batch."""
+"""Computes digests for `tidegate digest`, which reads tables batch by batch."""
 
 import tidegate
 from tidegate.cli.tables import Input, opened
 
 
 def run(given: Input, *, ordered: bool, threads: int | None) -> str:
-    """Return the digest of the rows of a table."""
+    """Return the digest of the rows in a table."""
     [table] = opened([given], streamed=True)
     try:
         return tidegate.digest(table, ordered=ordered, threads=threads)

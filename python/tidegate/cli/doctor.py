@@ -26,7 +26,7 @@ def report() -> Iterator[tuple[str, str]]:
 
 
 def _module(name: str) -> str:
-    """Return the version of a module, after importing it to check that it can be used."""
+    """Return the version of a module, after importing the module to check that it works."""
     try:
         module = import_module(name)
     except ImportError as error:
@@ -35,6 +35,6 @@ def _module(name: str) -> str:
 
 
 def _cpu_features() -> str:
-    """Return the SIMD features that numpy detects, which works on every platform."""
+    """Return the SIMD features that numpy detects; numpy supports this on every platform."""
     simd = np.show_config(mode="dicts")["SIMD Extensions"]
     return " ".join([*simd["baseline"], *simd["found"]])

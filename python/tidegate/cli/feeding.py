@@ -1,4 +1,4 @@
-"""Threads that push the rows of growing files into an operator."""
+"""Threads that push rows from growing files into an operator."""
 
 import threading
 from collections import deque
@@ -10,15 +10,15 @@ from tidegate.io.followers import Follower, Place
 from tidegate.io.growing import Stopped
 from tidegate.runtime.rows import size_of
 
-# The number of bytes that may be held for a file that is ahead of the others, before it waits.
+# The maximum number of bytes to hold for a file that is ahead of the others.
 HELD_BYTES = 1 << 29
 
-# The longest wait between two checks for a stop request, in seconds.
+# The maximum number of seconds between two checks for a stop request.
 PATIENCE_S = 0.1
 
 
 class Feeder(threading.Thread):
-    """Pushes the rows of a growing file."""
+    """Pushes rows from a growing file into an operator."""
 
     def __init__(self, operator: tidegate.Operator[Any], number: int, reading: "Reading") -> None:
         super().__init__(name=f"tidegate-feed{number}")
@@ -27,14 +27,14 @@ class Feeder(threading.Thread):
         self._source = operator.sources[number]
         self._reading = reading
         self.place = reading.place
-        """The position after the rows that were pushed."""
+        """The position after the last row that was pushed."""
 
         self.pushing = threading.Lock()
-        """Held while rows are pushed. While it is not held, operator and place agree."""
+        """Held while rows are pushed. Otherwise, the operator and `place` are consistent."""
 
         self.failure: BaseException | None = None
         self._held: deque[tuple[int, int]] = deque()
-        """The watermark after each push whose rows are held, and their size in bytes."""
+        """For each push whose rows are held: the watermark after it, and its size in bytes."""
 
     def run(self) -> None:
         """Push rows until the file ends or a stop is requested."""
@@ -59,7 +59,7 @@ class Feeder(threading.Thread):
         reading.news.set()
 
     def _wait_for_others(self, pushed: int) -> None:
-        """Wait while many rows of this file are held because other files are behind it."""
+        """Wait while many rows from this file are held because other files are behind it."""
         own = self._operator.stats()["sources"][self._number]["watermark"]
         if own is not None:
             self._held.append((own, pushed))
@@ -75,7 +75,7 @@ class Feeder(threading.Thread):
 
 @dataclass(frozen=True)
 class Reading:
-    """A file, and the events that its reader shares with the other readers."""
+    """A file, and the events that its reader shares with other readers."""
 
     follower: Follower
     place: Place | None

@@ -1,4 +1,4 @@
-"""The work of `--follow`: reads growing files, joins or aggregates them, and writes final rows."""
+"""Implements `--follow`: reads growing files, joins or aggregates them, and writes final rows."""
 
 import signal
 import threading
@@ -26,7 +26,7 @@ from tidegate.types import Length
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of rows read and written; its string is the last line that the command prints."""
+    """The numbers of rows read and written; as a string, the last line that the command prints."""
 
     rows: int
     late: int
@@ -45,7 +45,7 @@ Made = tuple[tidegate.Operator[Any], list[list[str]]]
 
 @dataclass(frozen=True)
 class Work:
-    """Work on growing files, with its name for messages."""
+    """Work to do on growing files, and the name by which messages refer to it."""
 
     name: str
     inputs: Sequence[Input]
@@ -72,7 +72,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
-    """Create the `Work` that aggregates growing files, all with the columns of the first file."""
+    """Create the `Work` that aggregates growing files; the first file determines the columns."""
 
     def make(schemas: list[pa.Schema]) -> Made:
         first, names = schemas[0], [given.name for given in job.streams]
@@ -103,7 +103,7 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 
 
 def plan(work: Work) -> str:
-    """Describe how the files would be processed; only their first rows are read."""
+    """Describe how the files would be processed, reading only their first rows."""
     followers = _followers(work, (None,) * len(work.inputs), threading.Event())
     operator, _ = work.make([follower.schema for follower in followers])
     try:
@@ -127,7 +127,7 @@ def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event
 
 
 def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
-    """Process files as they grow, until all have ended or Ctrl-C is pressed."""
+    """Process files as they grow, until all of them have ended or Ctrl-C is pressed."""
     start = time.perf_counter()
     stop, news = threading.Event(), threading.Event()
     with ExitStack() as stack:
@@ -203,7 +203,7 @@ def _check(feeders: list[Feeder]) -> None:
 
 
 def _stopping() -> list[signal.Signals]:
-    """Return the signals that request a stop; an ignored SIGHUP, as with nohup, stays ignored."""
+    """Return the signals that request a stop; if SIGHUP is ignored (nohup), it stays ignored."""
     wanted = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         wanted.append(signal.SIGHUP)
@@ -212,12 +212,12 @@ def _stopping() -> list[signal.Signals]:
 
 @contextmanager
 def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
-    """Set the events on the first stop signal; a second signal has its usual effect.
+    """Set the events on the first stop signal, and let a second signal have its usual effect.
 
     A handler runs between two steps of the main thread, which may hold the lock of an event, for
-    example at the end of a wait. A handler that set the event itself would wait for this lock
-    forever. Therefore, a thread sets the events, and the handler notifies the thread through a
-    queue that needs no lock.
+    example at the end of a wait. A handler that sets the event itself would wait forever for this
+    lock. Therefore, a thread sets the events, and the handler notifies this thread through a queue
+    that does not need a lock.
     """
     told: SimpleQueue[int | None] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""The work of the commands that join two files: reads, joins, writes and counts rows."""
+"""Implements the commands that join two files: reads, joins, writes and counts rows."""
 
 import time
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
 
 @dataclass(frozen=True)
 class Job:
-    """Two tables to join, with the query and the limits."""
+    """The two tables to join, with the query and the limits."""
 
     left: Input
     right: Input
@@ -23,7 +23,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of rows read and written; its string is the last line that the command prints."""
+    """The numbers of rows read and written; as a string, the last line that the command prints."""
 
     left: int
     right: int
@@ -31,7 +31,7 @@ class Counts:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the counts, and the speed in input rows per second."""
+        """Return the counts and the speed in input rows per second."""
         speed = (self.left + self.right) / max(self.seconds, 1e-9)
         return (
             f"{self.left:,} rows left, {self.right:,} rows right, {self.out:,} rows out, "
@@ -40,13 +40,13 @@ class Counts:
 
 
 def plan(job: Job) -> str:
-    """Describe how the files would be joined; if possible, only their schemas are read."""
+    """Describe how the files would be joined, reading only their schemas if possible."""
     left, right = opened([job.left, job.right], streamed=job.limits.streamed)
     return explain.of_join(job.query, left, right, job.limits.of_call(), in_batches=True)
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
-    """Join two files and write the result to a third, one batch at a time."""
+    """Join two files and write the result to a third file, one batch at a time."""
     start = time.perf_counter()
     output.check([job.left, job.right])
     if job.query.arguments["threads"] is not None:

@@ -1,4 +1,4 @@
-"""The work of `tidegate merge`: reads rows as needed, and merges, writes and counts them."""
+"""Implements `tidegate merge`: reads rows as needed, and merges, writes and counts them."""
 
 import re
 import signal
@@ -29,21 +29,21 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The number of files and rows merged; its string is the last line that the command prints."""
+    """The numbers of files and rows merged; as a string, the last line that the command prints."""
 
     files: int
     rows: int
     seconds: float
 
     def __str__(self) -> str:
-        """Return the counts, and the speed in rows per second."""
+        """Return the counts and the speed in rows per second."""
         speed = self.rows / max(self.seconds, 1e-9)
         files = "1 file" if self.files == 1 else f"{self.files:,} files"
         return f"{self.rows:,} rows of {files}, {self.seconds:.2f} s, {speed:,.0f} rows/s"
 
 
 def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
-    """Merge files into one, one batch at a time."""
+    """Merge files into one file, one batch at a time."""
     start = time.perf_counter()
     output.check(job.inputs)
     if job.threads is not None:
@@ -82,7 +82,7 @@ def _merge(job: Job, streams: Sequence[OpenTable], output: Output, *, show_progr
 
 @contextmanager
 def _noting_signals() -> Iterator[list[BaseException]]:
-    """Collect the exceptions that signal handlers raise, wherever they interrupt."""
+    """Collect exceptions raised by signal handlers, wherever the program is interrupted."""
     raised: list[BaseException] = []
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -108,7 +108,7 @@ def _noting_signals() -> Iterator[list[BaseException]]:
 def _naming_files(
     error: tidegate.TidegateError, streams: Sequence[OpenTable]
 ) -> tidegate.TidegateError:
-    """Replace the numbers of streams in a message with the names of their files."""
+    """Replace stream numbers in a message with the names of the files."""
 
     def name(number: re.Match[str]) -> str:
         return streams[int(number[1])].label

@@ -1,15 +1,15 @@
-"""The state of a command on growing files: one file that ties inputs, operator and output together.
+"""The saved state of a command on growing files: its inputs, operator and output in one file.
 
-A state records a prefix of each input, the rows that the operator holds after these prefixes, and
-the output that was written for them. A resumed run restores the operator, reads each input after
-its prefix, and truncates the output to the bytes or parts that the state records. Results depend
-only on the rows, and not on the time at which rows are read. Therefore, several runs together write
-the same output as a single run.
+A state records how far each input has been read, the rows that the operator holds at that point,
+and the output that has been written. A resumed run restores the operator, reads each input from the
+recorded position, and truncates the output to the recorded bytes or parts. Results depend only on
+the rows, not on when the rows are read. Therefore, several runs together write the same output as a
+single run.
 
 A checkpoint has four steps:
 
-1. While no rows are pushed, all final results are written to the output. Then the operator's
-   snapshot and the positions in the inputs are taken.
+1. While no rows are pushed, all final results are written to the output. Then a snapshot of the
+   operator is taken, together with the positions in the inputs.
 2. The output is synced (`Live.prepare`).
 3. The state is written under a temporary name and synced. It is then renamed, which replaces the
    previous state, and the folder is synced.
@@ -17,20 +17,20 @@ A checkpoint has four steps:
 
 A kill or a power failure leaves one of two cases, depending on whether the rename happened:
 
-- Before the rename in step 3, the previous state exists. The output was synced before that state
-  was renamed, so it contains everything that the state records. The next run truncates the output
-  to this point and reads the remaining rows again.
-- After the rename, the new state exists, and step 2 has synced the output that it records. If
-  step 4 is missing, the next run repeats it.
+- Before the rename in step 3, the previous state is still there. The output was synced before that
+  state was renamed, so the output contains everything that the state records. The next run
+  truncates the output to the recorded position and reads the subsequent rows again.
+- After the rename, the new state is there, and step 2 has synced the output that it records. If
+  step 4 was not completed, the next run repeats it.
 
-If a step fails, for example on a full disk, the run ends with an error and leaves one of these two
-cases. A new output is created before its first state. A kill in between leaves an output without
-rows, which a new run accepts. When all inputs have ended, the output receives its end mark and is
-synced, and then the state is removed. A kill in between leaves a state whose run only has to repeat
-these steps.
+If a step fails, for example because the disk is full, the run ends with an error in one of these
+two cases. A new output is created before its first state. If the run is killed in between, there is
+an output without rows, which a new run accepts. When all inputs have ended, the end mark is added
+to the output, the output is synced, and then the state is removed. If the run is killed before the
+removal, the next run only has to repeat these steps.
 
-The file begins with a line that contains its version and the digest of all other bytes. A line of
-JSON follows, and then the operator's snapshot.
+The file begins with a line that contains its version and the digest of all other bytes. The second
+line is JSON. It is followed by the operator's snapshot.
 """
 
 import hashlib
@@ -78,10 +78,10 @@ class Saved:
 
     @classmethod
     def load(cls, state: str) -> "Saved | None":
-        """Read a state; before the first run, there is none.
+        """Read a state; return None if there is none, as before the first run.
 
         Raises:
-            StateError: The file is damaged, has another version, or is not a state.
+            StateError: The file is damaged, has a different version, or is not a state.
         """
         path = Path(state)
         if not path.exists():
@@ -122,10 +122,10 @@ class Saved:
             raise StateError(message) from error
 
     def check_inputs(self, state: str, what: str, inputs: Sequence[Input]) -> None:
-        """Check that this is a state of these inputs.
+        """Check that this state belongs to these inputs.
 
         Raises:
-            StateError: The state belongs to other inputs or to other work.
+            StateError: The state belongs to different inputs or to a different command.
         """
         if self.what != what or self.inputs != tuple(inputs):
             names = " and ".join(_named(one) for one in self.inputs)
@@ -133,10 +133,10 @@ class Saved:
             raise StateError(message)
 
     def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
-        """Check that this is a state of an output with this format and these columns.
+        """Check that this state belongs to an output with this format and these columns.
 
         Raises:
-            StateError: The state belongs to another output.
+            StateError: The state belongs to a different output.
         """
         if (self.layout, self.columns) != (layout, columns):
             message = (
@@ -147,7 +147,7 @@ class Saved:
             raise StateError(message)
 
     def save(self, state: str) -> None:
-        """Write the state, replacing the previous one."""
+        """Write the state, which replaces the previous state."""
         about = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],
@@ -159,7 +159,8 @@ class Saved:
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
         path = Path(state)
-        # Only the run that holds the lock uses this name, so kills leave at most one such file.
+        # Only the run that holds the lock uses this name, so killed runs leave at most one such
+        # file.
         with (
             naming(state, "cannot be written"),
             replaced_whole(path, temporary_name(path)) as file,
@@ -168,12 +169,12 @@ class Saved:
 
 
 def temporary_name(path: Path) -> str:
-    """Return the name under which a state is written until it is complete."""
+    """Return the name of the file to which a state is written until it is complete."""
     return f".{path.resolve().name}.tmp"
 
 
 def remove(state: str) -> None:
-    """Remove a state, if it exists. If it reappears, a run has nothing left to do."""
+    """Remove a state if it exists. If the file reappears, the next run has nothing left to do."""
     with naming(state, "cannot be removed"):
         Path(state).unlink(missing_ok=True)
 
@@ -212,7 +213,7 @@ def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
     """Check that a JSON object has exactly these fields with these types, and no negative integers.
 
     Raises:
-        ValueError: The object has other fields or values.
+        ValueError: The object has different fields, or values that are not allowed.
     """
     if not isinstance(given, dict) or given.keys() != kinds.keys():
         message = f"expected the fields {', '.join(kinds)}"
@@ -226,7 +227,7 @@ def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _made(kind: type[T], given: object) -> T:
-    """Create an instance of a data class of strings and integers from a JSON object."""
+    """Create a data class, with fields that are strings and integers, from a JSON object."""
     return kind(**_fields(given, get_type_hints(kind)))
 
 

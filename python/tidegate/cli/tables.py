@@ -33,18 +33,18 @@ class Input:
 
     name: str
     layout: Format | None
-    """The format, unless the extensions of the files determine it."""
+    """The format; None if the extensions of the files determine it."""
 
     csv_nulls: tuple[str, ...]
     csv_types: tuple[tuple[str, str], ...] = ()
-    """Pairs of the name of a CSV column and the name of its type."""
+    """The names of CSV columns, each with the name of the column's type."""
 
     @property
     def known_layout(self) -> Format:
         """The format of a single file.
 
         Raises:
-            TidegateError: The format is not known.
+            TidegateError: The format is unknown.
         """
         if self.layout is None:
             message = f"{self.name}: expected a single file whose extension names a format"
@@ -57,7 +57,7 @@ class Input:
         return Dialect(self.csv_nulls, dict(self.csv_types))
 
     def open(self, *, streamed: bool = False) -> OpenTable:
-        """Open the files as one table; their rows are read later, or batch by batch."""
+        """Open the files as one table. Rows are not read yet."""
         return open_table(self.name, how=Reading(self.layout, self.csv, streamed=streamed))
 
     def streams(self) -> list[OpenTable]:
@@ -87,7 +87,7 @@ def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Reject types for columns that no CSV input has; other formats store the types themselves."""
+    """Reject types for columns that are not in any CSV input; other formats include the types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:
@@ -102,13 +102,13 @@ def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """The memory limit, and the lateness of rows."""
+    """The memory limit and the lateness of rows."""
 
     memory_limit: str | int | None = None
     lateness: Length | None = None
 
     def of_call(self) -> bounded.Limits | None:
-        """Return the limits in the form that calls expect, or None if there are none."""
+        """Return the limits in the form that calls expect, or None if there is no limit."""
         return bounded.Limits.of(self.memory_limit, self.lateness, in_batches=True)
 
     @property
@@ -128,7 +128,7 @@ class Output:
     layout: Format
     force: bool
     partition_by: tuple[str, ...] = ()
-    """The columns by whose values rows are divided into folders; if empty, one file is written."""
+    """The columns whose values divide rows into folders; if empty, a single file is written."""
 
     def writer(self, schema: pa.Schema) -> AbstractContextManager[BatchWriter]:
         """Open the table."""
@@ -137,7 +137,7 @@ class Output:
         return batch_writer(self.name, self.layout, schema)
 
     def check(self, inputs: Sequence[Input]) -> None:
-        """Raise an error before the work starts if the result could not be written to its place."""
+        """Raise an error before the work starts if the result cannot be written to this path."""
         self.check_place(inputs)
         path = Path(self.name)
         if self.partition_by and path.exists():
@@ -164,7 +164,7 @@ class Output:
                 raise tidegate.TidegateError(message)
 
     def check_place(self, inputs: Sequence[Input]) -> None:
-        """Raise an error if the result would replace an input, or its folder does not exist."""
+        """Raise an error if the result would replace an input or its folder does not exist."""
         own = _regular(self.name, 1)
         for name in (name for given in inputs for name in given.local_files()):
             other = _regular(name, 0)
@@ -190,7 +190,7 @@ def _label(name: str, kind: str) -> str:
 
 
 def _regular(name: str, standard: int) -> os.stat_result | None:
-    """Return the status of the file that a name refers to, or None for a pipe or a device."""
+    """Return the status of the file with this name, or None for a pipe or a device."""
     try:
         found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)  # noqa: PTH116
     except OSError:

@@ -1,9 +1,9 @@
-"""Opens inputs other than Arrow data as tables: files, datasets, lazy frames and arrays.
+"""Opens inputs that are not Arrow data as tables: files, datasets, lazy frames and arrays.
 
-Calls and the command open tables with `open_tables.py`. Only the command can follow growing files
-and write files.
+Both calls and the command open tables with `open_tables.py`. Only the command can follow growing
+files and write files.
 
-- `open_tables.py`: opens any input as a table whose columns are known before it is read.
+- `open_tables.py`: opens any input as a table whose columns are known before its rows are read.
 - `read_files.py`: reads rows from files, all at once or in batches.
 - `pruning.py`: finds the row groups of Parquet files that a join can skip.
 - `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
@@ -12,10 +12,10 @@ and write files.
 - `files.py`: the file formats; writes files.
 - `json_lines.py`: writes rows as JSON lines.
 - `partitioned.py`: writes a table as a folder of files.
-- `growing.py`: reads growing files, even if they are renamed, and identifies them by marks.
+- `growing.py`: reads growing files, even if they are renamed, and recognizes them by marks.
 - `followers.py`: reads rows from growing files.
 - `lines.py`: finds the line ends in CSV files.
 - `live.py`: writes outputs that can be read while they grow, and truncated to a saved state.
 - `leftovers.py`: removes the temporary files of processes that were killed.
-- `locks.py`: file locks, which are released even if the process is killed.
+- `locks.py`: locks files; the locks are released even if the process is killed.
 """

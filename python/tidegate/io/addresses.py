@@ -1,6 +1,6 @@
-"""Addresses of tables: finds the files that a path, a folder, a pattern or a URL refers to.
+"""Finds the files that an address of a table (a path, a folder, a pattern or a URL) refers to.
 
-All places are accessed through file systems of `pyarrow.fs`, so that the same code lists local
+All addresses are accessed through `pyarrow.fs` file systems, so that the same code lists local
 folders and folders in an object store.
 """
 
@@ -38,12 +38,12 @@ class MissingFileError(TidegateError, FileNotFoundError):
 
 @dataclass(frozen=True)
 class Place:
-    """A file system, and a path in it that may be a pattern."""
+    """A file system, and a path or pattern in it."""
 
     filesystem: pafs.FileSystem
     path: str
     address: str
-    """The address as given, without secrets, for messages."""
+    """The address as passed by the caller, without secrets, for messages."""
 
     scheme: str = ""
 
@@ -54,12 +54,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a table, ordered by path."""
+    """The files that form a table, ordered by path."""
 
     place: Place
     paths: tuple[str, ...]
     base: str | None
-    """The folder in which subfolders such as `day=2024-01-31` encode columns."""
+    """The folder whose subfolders encode columns, as in `day=2024-01-31`."""
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +73,7 @@ def is_pattern(path: str) -> bool:
 
 
 def names_one_file(address: str) -> bool:
-    """Return whether an address refers to a single local file, which need not exist.
+    """Return whether an address refers to a single local file; the file may not exist.
 
     Example:
         >>> names_one_file("trades.csv"), names_one_file("trades-*.csv"), names_one_file("/")
@@ -88,7 +88,7 @@ def names_one_file(address: str) -> bool:
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    """Return the status of a path, or None if no such file exists or can exist."""
+    """Return the status of a path, or None if there is and can be no such file."""
     try:
         return os.stat(path)  # noqa: PTH116 - the path may be invalid
     except (OSError, ValueError):
@@ -99,11 +99,13 @@ def find(address: str, *, mapped: bool) -> Files:
     """List the files that an address refers to.
 
     Args:
-        address: A file, a folder, a pattern with `*`, `?`, `[...]` or `**`, or the URL of one.
+        address: A file, a folder, a pattern with `*`, `?`, `[...]` or `**`, or a URL of one of
+            these.
         mapped: Whether local files are mapped into memory.
 
     Raises:
-        TidegateError: There is no such file, or the place cannot be reached; the message names it.
+        TidegateError: There is no such file, or the address cannot be reached; the message names
+            the address.
     """
     place = _place(address, mapped=mapped)
     with naming(place.address, "cannot be read"):
@@ -133,7 +135,7 @@ def local_files(address: str) -> list[str]:
 
 
 def _place(address: str, *, mapped: bool) -> Place:
-    """Return the file system of an address, and the path in it."""
+    """Return the file system that an address belongs to, and the path in this file system."""
     if not address:
         message = "the path is empty; "
         message += "give a file, a folder, a pattern or a URL, or . for the working directory"
@@ -166,7 +168,7 @@ def _place(address: str, *, mapped: bool) -> Place:
 
 
 def _remote(kind: str, root: str, options: str) -> tuple[pafs.FileSystem, str]:
-    """Return the file system of an object store, and the path of `root` in it."""
+    """Return the file system for an object store, and the path of `root` in this file system."""
     if kind == "az":
         if "@" not in root:
             return _azure(), root
@@ -176,7 +178,7 @@ def _remote(kind: str, root: str, options: str) -> tuple[pafs.FileSystem, str]:
 
 
 def _azure() -> pafs.FileSystem:
-    """Return the Azure account from the same environment variables that Azure's tools use."""
+    """Return the Azure account from the environment variables that Azure's own tools use."""
     account = os.environ.get("AZURE_STORAGE_ACCOUNT")
     if account is None:
         message = "no account: set AZURE_STORAGE_ACCOUNT, or write az://CONTAINER@ACCOUNT."
@@ -202,7 +204,7 @@ def _without_secrets(rest: str) -> str:
 
 
 def _of_folder(place: Place) -> Files:
-    """Return all files below a folder that are not hidden."""
+    """Return all files below a folder, except hidden files."""
     paths = _below(place, place.path)
     if not paths:
         message = f"{place.address}: the folder contains no tables; "
@@ -212,7 +214,7 @@ def _of_folder(place: Place) -> Files:
 
 
 def _below(place: Place, folder: str) -> list[str]:
-    """Return the paths of the files below a folder, sorted."""
+    """Return the sorted paths of the files below a folder."""
     found = place.filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     paths = []
     for info in found:
@@ -230,7 +232,7 @@ def _below(place: Place, folder: str) -> list[str]:
 
 
 def _of_pattern(place: Place) -> Files:
-    """Return the files whose paths match a pattern, and all files below folders that match it."""
+    """Return the files that match a pattern, and all files below folders that match it."""
     segments = place.path.split("/")
     first = next(at for at, segment in enumerate(segments) if is_pattern(segment))
     base = "/".join(segments[:first]) or ("/" if first else ".")
@@ -265,6 +267,6 @@ def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
 
 
 def _inside(place: Place, folder: str) -> list[pafs.FileInfo]:
-    """Return the entries of a folder, ordered by name, or nothing if the folder does not exist."""
+    """Return the entries of a folder, ordered by name, or an empty list if it does not exist."""
     selector = pafs.FileSelector(folder, allow_not_found=True)
     return sorted(place.filesystem.get_file_info(selector), key=lambda info: info.path)

@@ -1,9 +1,9 @@
 """Reads rows of CSV files, with specified or inferred column types.
 
-pyarrow infers the types, with one exception: a numeric column that contains a code such as `007`
-becomes a string column, because numbers have no leading zeros. If rows are read block by block, the
-first block determines the types. Numeric columns are then read as strings and converted here, so a
-code in a later block raises an error instead of losing its zeros.
+pyarrow infers the types, with one exception: if a numeric column contains a code such as `007`, it
+becomes a string column, because numbers do not have leading zeros. If rows are read block by block,
+the first block determines the types. Numeric columns are then read as strings and converted here,
+so that a code in a later block causes an error instead of losing its zeros.
 """
 
 import re
@@ -85,7 +85,7 @@ class Dialect:
     def conversion(
         self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
     ) -> pyarrow.csv.ConvertOptions:
-        """Return the options for pyarrow, which reads all columns if `columns` is empty."""
+        """Return the options for pyarrow; if `columns` is empty, all columns are read."""
         return pyarrow.csv.ConvertOptions(
             null_values=list(self.nulls),
             strings_can_be_null=True,
@@ -95,9 +95,9 @@ class Dialect:
         )
 
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the specified types of the columns that the file contains.
+        """Return the specified types of those columns that are in the file.
 
-        A plain `timestamp` has a time zone if the first values have one.
+        The type `timestamp` without a unit has a time zone if the first values have one.
         """
         found = {}
         for name, text in self.types.items():
@@ -115,7 +115,7 @@ def type_named(text: str) -> pa.DataType:
     """Return the Arrow type with this name.
 
     Raises:
-        ValueError: The name is not that of a type; the message lists common types.
+        ValueError: There is no type with this name; the message lists common types.
 
     Example:
         >>> type_named("double"), type_named("timestamp[ns, UTC]")
@@ -133,7 +133,7 @@ def type_named(text: str) -> pa.DataType:
 
 
 def advice(column: str) -> str:
-    """Return advice on what to do if the inferred type of a column is wrong."""
+    """Return advice for a column whose inferred type is wrong."""
     return (
         f"give the type of the column: --types {column}=string (or double, timestamp) in the "
         "command, or column_types of pyarrow.csv in Python"
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """Read all rows of a file, because correct types can be inferred only from all values."""
+    """Read all rows of a file, because the correct types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -157,7 +157,7 @@ def table(opener: Opener, dialect: Dialect) -> pa.Table:
 
 
 def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """Return the columns inferred as numbers, or none if a name is repeated, which is an error."""
+    """Return the columns inferred as numbers, or no columns if a name is repeated (an error)."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -166,7 +166,7 @@ def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def retyped(
     opener: Opener, dialect: Dialect, found: pa.Table, types: Mapping[str, pa.DataType]
 ) -> pa.Table:
-    """Return the same rows, after rereading some columns from the file as other types.
+    """Return the same rows after rereading some columns from the file as different types.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column.
@@ -218,7 +218,7 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
 
 
 def _has_code(text: pa.NativeFile) -> bool:
-    """Return whether a quick scan, which may report false positives, finds a code in a file."""
+    """Return whether a quick scan finds a code in a file; there may be false positives."""
     last = b"\n"
     while more := text.read(BLOCK_BYTES):
         codes = np.frombuffer(last + more, np.uint8)
@@ -235,12 +235,12 @@ def _has_code(text: pa.NativeFile) -> bool:
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the columns of a file, and its rows in blocks.
+    """Return the columns of a file, and an iterator over its rows in blocks.
 
     Args:
         opener: The function that opens the file.
         dialect: The options for parsing values.
-        types: The types of some columns; other types are inferred from the first block.
+        types: The types of some columns. The other types are inferred from the first block.
     """
     schema = guessed_schema(opener, dialect, types or {})
     return schema, _blocks(opener, dialect, schema)
@@ -320,7 +320,7 @@ def first_block(
 def _guesses(
     opener: Opener, dialect: Dialect, first: pa.Schema, block: int
 ) -> dict[str, pa.DataType]:
-    """Return the specified types, and string for columns with codes in the first block."""
+    """Return the specified types, plus string for columns with codes in the first block."""
     types = dialect.types_given(first)
     if numbers := _guessed_numbers(first, types):
         texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
@@ -334,7 +334,7 @@ def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def plain_schema(schema: pa.Schema, given: Collection[str]) -> pa.Schema:
-    """Return the columns as pyarrow reads them, with strings instead of inferred numbers."""
+    """Return the columns as pyarrow should read them: strings in place of inferred numbers."""
     numbers = {*_guessed_numbers(schema, given)}
     return pa.schema([one.with_type(pa.string()) if one.name in numbers else one for one in schema])
 
@@ -370,7 +370,7 @@ def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
 
 
 def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
-    """Return the same error with the column name and advice added."""
+    """Return the same error, with the column's name and advice added to its message."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
         return error
@@ -384,10 +384,10 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """Deduce the type that the user specified from the types in the files; None if inferred.
+    """Deduce the type that the user specified from the types in the files, or None if inferred.
 
-    A plain `timestamp` has a time zone only in files whose first values have one. pyarrow never
-    infers microseconds.
+    The type `timestamp` without a unit has a time zone only in files whose first values have one.
+    pyarrow never infers microseconds.
     """
     if not all(pa.types.is_timestamp(kind) and kind.unit == "us" for kind in kinds):
         return None
@@ -398,7 +398,7 @@ def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
 def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
     """Return the type that would be inferred if one file contained values of all these types.
 
-    If only strings can represent all of them, the result is None, and the values must be reread.
+    If only strings can represent all values, the result is None, and the values must be reread.
     """
     left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
     if len(left) == 1:
@@ -410,5 +410,5 @@ def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
 
 
 def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """Return the types to try, in order, for a column whose inferred types differ between files."""
+    """Return the types to try, in this order, if a column's inferred types differ between files."""
     return GUESSES[max(map(GUESSES.index, kinds)) :]

@@ -1,4 +1,4 @@
-"""The file formats of event tables (Parquet, CSV, Arrow IPC and JSON lines), and their writers."""
+"""File formats for event tables (Parquet, CSV, Arrow IPC and JSON lines), and their writers."""
 
 import gzip
 import io
@@ -32,12 +32,12 @@ ROW_GROUP_ROWS = 1 << 18
 
 
 class Format(StrEnum):
-    """The format of a table in a file."""
+    """The file format of a table."""
 
     PARQUET = "parquet"
     CSV = "csv"
     ARROW = "arrow"
-    """Arrow IPC: the file format in files, and the stream format on standard output."""
+    """Arrow IPC, with the file format in files and the stream format on standard output."""
 
     JSON = "jsonl"
     """One JSON object per line."""
@@ -61,7 +61,7 @@ ENDINGS = {
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format for the extension of a file's name, or None if the extension is unknown.
+    """Return the format that a file's extension indicates, or None if the extension is unknown.
 
     Example:
         >>> format_of("trades.csv.gz")
@@ -85,7 +85,7 @@ def is_compressed(name: str) -> bool:
 
 @contextmanager
 def naming(name: str, failure: str) -> Iterator[None]:
-    """Convert errors of pyarrow and the operating system to errors that name the file."""
+    """Convert errors from pyarrow and the operating system to errors that name the file."""
     try:
         yield
     except BrokenPipeError:
@@ -105,7 +105,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
 
 
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
-    """Convert errors while a file is read to errors that name the file."""
+    """Convert errors that occur while a file is read to errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
@@ -130,22 +130,22 @@ def in_arrow_memory(content: bytes) -> pa.NativeFile:
 
 
 class BatchWriter(Protocol):
-    """Writes record batches one after the other; the result is complete once it is closed."""
+    """Writes record batches one after another; the result is complete once the writer is closed."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a batch."""
+        """Write the rows of a batch."""
 
     def close(self) -> None:
-        """Write the end of the format, such as the footer of a Parquet file."""
+        """Write the part that ends the file, such as the footer of a Parquet file."""
 
 
 @contextmanager
 def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[BatchWriter]:
     """Write a table to the file `name`, or to standard output if the name is `-`.
 
-    The file appears under its name only when the block ends without an error and all of its rows
-    are on disk. Until then, and after an error, any old file remains. A pipe or a device is written
-    directly.
+    The file appears under its name only when the block has ended without an error and all rows are
+    on disk. Until then, and after an error, an existing file with this name is unchanged. Pipes and
+    devices are written to directly.
 
     Raises:
         TidegateError: The format cannot represent a column, or the file cannot be written. The
@@ -247,7 +247,7 @@ class _ArrowFileWriter:
 
 
 def _have_same_dictionaries(first: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
-    """Return whether two batches have equal dictionaries; nested ones count as different."""
+    """Return whether two batches have equal dictionaries; nested ones never count as equal."""
     for one, other in zip(first.columns, batch.columns, strict=True):
         if isinstance(one, pa.DictionaryArray):
             if not one.dictionary.equals(other.dictionary):
@@ -264,7 +264,7 @@ def _has_dictionary(kind: pa.DataType) -> bool:
 
 
 class _TextWriter:
-    """Writes rows as text, compressed with gzip or zstd if the file name has that extension."""
+    """Writes rows as text, compressed with gzip or zstd if the file name has such an extension."""
 
     def __init__(
         self,
@@ -288,7 +288,7 @@ class _TextWriter:
 
 def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutputStream | None:
     if name.lower().endswith(".gz"):
-        # Without a name and a time in the header, equal rows result in equal files.
+        # The header contains neither a name nor a time, so that equal rows result in equal files.
         return gzip.GzipFile("", "wb", 6, file, mtime=0)
     if name.lower().endswith(".zst"):
         return pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), "w"), "zstd")
@@ -296,7 +296,7 @@ def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutp
 
 
 class _LeftOpen:
-    """A file that stays open when the compressed stream that writes to it is closed."""
+    """A file that stays open when the compressed stream that is written to it is closed."""
 
     closed = False
 
@@ -364,7 +364,7 @@ def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def decoded(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with plain values instead of dictionaries."""
+    """Return the schema with plain types instead of dictionary types."""
     return _with_dictionaries(schema, lambda kind: kind.value_type)
 
 
@@ -394,7 +394,7 @@ def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """Return the type after replacing each dictionary type in it by the result of `change`."""
+    """Return a type after replacing each dictionary type in it with the result of `change`."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):
@@ -434,11 +434,11 @@ def _sink(name: str) -> Iterator[IO[bytes]]:
 def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO[bytes]]:
     """Open a new file that replaces `path` when the block ends without an error.
 
-    The new file receives the permissions of the file that it replaces.
+    The new file is given the permissions of the file that it replaces.
 
     Args:
         path: The file to replace.
-        temporary_name: A name in the same folder to use until then, if it is not used otherwise.
+        temporary_name: A name in the same folder to use until then; no other file may have it.
     """
     target = path.resolve()
     name = temporary_name or temporary_stem() + FILE_SUFFIX
@@ -467,14 +467,14 @@ def replaced_whole(path: Path, temporary_name: str | None = None) -> Iterator[IO
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only its owner can access until it receives its final permissions."""
+    """Open a file that only its owner can access until its final permissions are set."""
     return os.open(path, flags, 0o600)
 
 
 def take_permissions(made: int, replaced: os.stat_result) -> None:
     """Copy the mode and, if permitted, the owner of a file or folder to an open one.
 
-    If the group cannot be copied, the group of the new file has no permissions.
+    If the group cannot be copied, the new file's group is given no permissions.
     """
     if os.name != "posix":
         return
@@ -493,7 +493,7 @@ def take_permissions(made: int, replaced: os.stat_result) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power failure; Windows has no such call."""
+    """Make renames in a folder survive a power failure; Windows does not support this."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -503,6 +503,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def send_to_nowhere(file: IO[bytes]) -> None:
-    """Redirect further writes to `file`, including its buffer, to the null device."""
+    """Redirect further writes to `file`, including buffered data, to the null device."""
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), file.fileno())

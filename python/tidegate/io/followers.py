@@ -1,7 +1,7 @@
 """Reads event tables while they are being written.
 
-A file has no end until reading is stopped. An Arrow stream ends with its end mark. A pipe and
-standard input end when they are closed.
+A regular file does not end until reading is stopped. An Arrow stream ends with its end mark. A pipe
+and standard input end when they are closed.
 """
 
 import threading
@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows that were read together, and the position after them, which a pipe does not have."""
+    """Rows that were read together, and the position after them; None for a pipe."""
 
     rows: pa.Table
     end: Place | None
@@ -65,7 +65,7 @@ class Follower(Protocol):
     """The position before the first piece; None for a pipe."""
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield rows as they are written, until the end."""
+        """Yield rows as they are written, until the table ends."""
 
 
 def follow(
@@ -79,7 +79,7 @@ def follow(
     """Open a table that may grow, and wait for its first rows.
 
     Args:
-        name: A file, a named pipe, or `-` for standard input.
+        name: The path of a file or a named pipe, or `-` for standard input.
         layout: `csv` or `arrow` (the stream layout).
         stop: The event that ends all waits when it is set.
         csv: The options for parsing CSV values.
@@ -87,7 +87,7 @@ def follow(
 
     Raises:
         TidegateError: The file cannot be followed; the message names it.
-        StateError: The position belongs to another file.
+        StateError: The position belongs to a different file.
         Stopped: A stop was requested.
     """
     if layout in {Format.PARQUET, Format.JSON} or is_compressed(name):
@@ -101,7 +101,7 @@ def follow(
 
 
 class _ArrowFollower:
-    """Reads an Arrow stream. Batches are complete, as they were written."""
+    """Reads an Arrow stream. Each batch is returned whole, as it was written."""
 
     def __init__(self, name: str, file: GrowingFile, place: Place | None) -> None:
         self._name = name
@@ -149,7 +149,7 @@ class _ArrowFollower:
 
 
 def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
-    """Yield the types of all columns, including nested types."""
+    """Yield the types of all columns, including the types nested in them."""
     left = list(schema.types)
     while left:
         found = left.pop()
@@ -173,7 +173,7 @@ class _CsvFollower:
             self.begin = self._end()
             return
         lines = self._next_lines()
-        # Without a row, only the names of the columns are known.
+        # Before the first row, only the names of the columns are known.
         while lines.rstrip().count(b"\n") == 0 and (more := self._next_lines()):
             lines += more
         self.schema = self._schema_of(lines)
@@ -212,7 +212,7 @@ class _CsvFollower:
                 yield self._entered()
 
     def _entered(self) -> Piece:
-        """Continue with the new file of this name, which must begin with the same column names."""
+        """Continue with the new file of this name, whose first line must name the same columns."""
         self._file.enter_successor()
         self._begin()
         rows = self._parsed(self._next_lines(), pyarrow.csv.ReadOptions(), self.schema)
@@ -246,7 +246,7 @@ class _CsvFollower:
 
     @contextmanager
     def _naming_lines(self, lines: bytes) -> Iterator[None]:
-        """Add the affected line numbers to an error."""
+        """Add the numbers of the affected lines to an error."""
         try:
             yield
         except pa.ArrowInvalid as error:
@@ -260,7 +260,7 @@ class _CsvFollower:
         return Place(self._file.mark(self._edges), self.schema, self._lines)
 
     def _next_lines(self) -> bytes:
-        """Return the complete lines; at the end of a pipe, the rest of the bytes, then nothing."""
+        """Return complete lines; at the end of a pipe, return the remaining bytes, then nothing."""
         while more := self._file.next_bytes():
             end = self._ends.last(more)
             if end:

@@ -1,9 +1,9 @@
-"""Reads the bytes of growing files, even if they are renamed, and across runs of a reader.
+"""Reads the bytes of growing files, even if files are renamed or the reader is restarted.
 
-A file is recognized by its device and inode, if the system has them, and by its first and last
-bytes before a position. A renamed file is read to its end. Then the new file with the original name
-is read from its beginning. A file that was truncated, overwritten, removed or replaced is an error,
-because rows would be lost or duplicated.
+A file is recognized by its device and inode (if the system has them), by its first bytes, and by
+the last bytes before a position. A renamed file is read to its end. Then the new file with the
+original name is read from its beginning. If a file was truncated, overwritten, removed or replaced,
+an error is raised, because rows would be lost or duplicated.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ PATIENCE_S = 0.05
 
 CHUNK_BYTES = 1 << 20
 
-# The number of bytes at the beginning of a file, and before a position, that identify the file.
+# A file is identified by this many bytes at its beginning and before a position.
 EDGE_BYTES = 1 << 12
 
 ADVICE = "rename a file when it is full, and create a new file under its name"
@@ -35,7 +35,7 @@ ANEW = "give another state and another OUT to start over"
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: it ends a waiting reader
-    """A stop was requested while a reader was waiting."""
+    """Raised if a stop is requested while a reader is waiting."""
 
 
 class Edges:
@@ -47,7 +47,7 @@ class Edges:
         self._tail = b""
 
     def add(self, more: bytes) -> None:
-        """Advance the position past more bytes."""
+        """Advance the position past these additional bytes."""
         self.position += len(more)
         self._head += more[: EDGE_BYTES - len(self._head)]
         self._tail = (self._tail + more[-EDGE_BYTES:])[-EDGE_BYTES:]
@@ -58,7 +58,7 @@ class Edges:
 
     @classmethod
     def of(cls, descriptor: int, position: int) -> "Edges":
-        """Read the edges of a file before a position; a shorter file has different edges."""
+        """Read the edges of a file for a position; a shorter file has different edges."""
         edges = cls()
         edges.position = position
         edges._head = _read_at(descriptor, 0, min(position, EDGE_BYTES))
@@ -69,7 +69,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Mark:
-    """A position in a file, with the data by which the file is recognized."""
+    """A position in a file, with data that is used to recognize the file."""
 
     position: int
     device: int
@@ -77,7 +77,7 @@ class Mark:
     edges: str
 
     def is_in(self, descriptor: int) -> bool:
-        """Return whether a file contains the bytes before the position."""
+        """Return whether an open file contains the bytes before the position."""
         if os.fstat(descriptor).st_size < self.position:
             return False
         return Edges.of(descriptor, self.position).digest() == self.edges
@@ -90,7 +90,7 @@ class GrowingFile:
         self._name = name
         self._stop = stop
         self.may_grow = name != STANDARD_STREAM and (mark is not None or Path(name).is_file())
-        """Whether the file may grow beyond its end and can be recognized later."""
+        """Whether the file may grow beyond its end, and can be recognized later."""
 
         if mark is not None:
             self._descriptor = _marked(name, mark)
@@ -102,7 +102,7 @@ class GrowingFile:
             self._descriptor = _open_pipe(name, stop)
         self._unread = b""
         self.edges = Edges()
-        """The edges of the bytes that were read."""
+        """The edges of the bytes that have been read."""
 
         self._was_renamed = False
         self._successor: int | None = None
@@ -116,7 +116,7 @@ class GrowingFile:
 
     @property
     def has_successor(self) -> bool:
-        """Whether this file has ended, because a new, non-empty file has its name."""
+        """Whether this file has ended because a new, non-empty file has taken its name."""
         return self._successor is not None
 
     def seek(self, position: int) -> None:
@@ -125,7 +125,7 @@ class GrowingFile:
         self._unread, self.edges = b"", Edges.of(self._descriptor, position)
 
     def mark(self, edges: Edges | None = None) -> Mark:
-        """Return a mark at the current position, or at the position of other edges."""
+        """Return a mark for the current position, or for the position of other edges."""
         of = os.fstat(self._descriptor)
         known = self.edges if edges is None else edges
         return Mark(known.position, of.st_dev, of.st_ino, known.digest())
@@ -140,7 +140,7 @@ class GrowingFile:
         self.edges, self._was_renamed = Edges(), False
 
     def next_bytes(self, most: int = CHUNK_BYTES) -> bytes:
-        """Wait for more bytes and return them; at the end, return no bytes.
+        """Wait for more bytes and return them; at the end of the file, return no bytes.
 
         Raises:
             Stopped: A stop was requested.
@@ -191,7 +191,7 @@ class GrowingFile:
         return named is not None and stat.S_ISREG(named.st_mode) and named.st_size > 0
 
     def _check_before(self) -> None:
-        """Raise an error if the previous file was written to after it had ended."""
+        """Raise an error if bytes were added to the previous file after it had ended."""
         if self._before is not None:
             descriptor, size = self._before
             more = os.fstat(descriptor).st_size - size
@@ -202,7 +202,7 @@ class GrowingFile:
                 )
 
     def _check_between(self) -> None:
-        """Raise an error if yet another file had the name between this file and the new one."""
+        """Raise an error if another file had this name after this file and before the new one."""
         own = os.fstat(self._descriptor)
         for path in _siblings(self._name):
             with suppress(FileNotFoundError):
@@ -221,11 +221,11 @@ class GrowingFile:
         raise TidegateError(message)
 
     def _has_news(self) -> bool:
-        """Wait briefly for input from a pipe; on Windows, which does not support this, return."""
+        """Wait briefly for input from a pipe; return immediately on Windows, which cannot wait."""
         return os.name != "posix" or bool(select.select([self._descriptor], [], [], PATIENCE_S)[0])
 
     def read(self, size: int) -> bytes:
-        """Wait for `size` bytes and return them; only at the end are there fewer."""
+        """Wait for `size` bytes and return them; return fewer bytes only at the end."""
         parts: list[bytes] = []
         missing = size
         while missing and (part := self.next_bytes(missing)):
@@ -234,7 +234,7 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Put bytes that were just read back into the buffer."""
+        """Return bytes that have just been read to the buffer."""
         self._unread = found + self._unread
 
     # The members that pyarrow requires of a file in addition to `read`.
@@ -259,10 +259,10 @@ def _open(name: str) -> int:
 
 
 def _open_pipe(name: str, stop: threading.Event) -> int:
-    """Open a file that may block, as a named pipe does until it has a writer.
+    """Open a file that may block, such as a named pipe without a writer.
 
-    A separate thread waits, because the system resumes the wait after a signal whose handler does
-    not raise an exception.
+    The wait takes place on a separate thread, because the system resumes it after a signal whose
+    handler does not raise an exception.
 
     Raises:
         Stopped: A stop was requested.
@@ -283,7 +283,7 @@ def _open_pipe(name: str, stop: threading.Event) -> int:
 
 
 def _read_at(descriptor: int, first: int, size: int) -> bytes:
-    """Read at a position without moving the file's own position; Windows has no call for this."""
+    """Read at a position without changing the file's current position."""
     if hasattr(os, "pread"):
         return os.pread(descriptor, size, first)
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -295,7 +295,7 @@ def _read_at(descriptor: int, first: int, size: int) -> bytes:
 
 
 def _marked(name: str, mark: Mark) -> int:
-    """Open the file that a mark belongs to, under its name or a new name.
+    """Open the file that a mark belongs to; it may have been renamed.
 
     Raises:
         StateError: There is no such file.
@@ -319,7 +319,7 @@ def _marked(name: str, mark: Mark) -> int:
 
 
 def _siblings(name: str) -> list[Path]:
-    """Return files with names like rotated logs: `a.csv.1`, `a.csv-20260102`, `a-1.csv`."""
+    """Return files whose names are like those of rotated logs: `a.csv.1`, `a-1.csv` and so on."""
     path = Path(name)
     number = r"[-._][-._:T\d]*\d"
     stem, ending = re.escape(path.stem), re.escape(path.suffix)
@@ -336,7 +336,7 @@ def _identity(name: str) -> tuple[int, int] | None:
 
 
 def _renamed(name: str, mark: Mark) -> list[str]:
-    """Return the files in the same folder that have the inode of the mark."""
+    """Return the files in the same folder whose inode is that of the mark."""
     folders = {Path(name).parent, Path(name).resolve().parent}
     return [
         entry.path

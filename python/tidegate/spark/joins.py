@@ -106,7 +106,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. The
+        on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
             column must have the watermark.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
@@ -114,46 +114,46 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
             text. The expression must return a duration or an integer. An expression over left
             columns may also return a time, which is then the end of the interval itself. If the
-            expression is null, the row matches nothing. With an expression, the rows of tables are
-            divided by the interval of each row, as in `overlap_join`, so a few wide intervals cause
-            only a few copies. For streams, see `max_width`.
+            expression is null for a row, that row does not match any row. With an expression, the
+            rows of tables are divided by the interval of each row, as in `overlap_join`, so a few
+            wide intervals cause only a few copies. For streams, see `max_width`.
         upper: The largest `r.ts - l.ts` of two matching rows. `upper` accepts the same values as
             `lower`. None sets no bound.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches. If
-            times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. Such rows are
-            compared by the first column of `on`, then by the other columns that the join reads, in
-            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. For streams, the division into micro-batches does not affect
-            the result. A left row is emitted once the watermark has passed all its possible
-            partners, so an interval join of streams requires an upper bound.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. If times are compared, partners are aggregated in time order. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. Such
+            rows are compared by the first column of `on`, then by the other columns that the join
+            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            arrays and maps element by element. For streams, the division into micro-batches does
+            not affect the result. A left row is emitted once the watermark has passed all its
+            possible partners, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row with the same key before the interval also counts as
-            a partner. `where` must hold for this row. `prevailing` requires `aggs` and a `lower`
-            bound. The last row before an interval may be arbitrarily old, so a slice of time would
-            need copies of all earlier right rows. Streams are therefore divided only by key, and
-            keep the last right row of each key indefinitely.
+        prevailing: Whether the last right row before the interval that has the same key also counts
+            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a
+            `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
+            time would need copies of all earlier right rows. Streams are therefore divided only by
+            key, and keep the last right row of each key indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required if there is such an
-            end, because it determines how long rows are kept. A row whose end is farther away is
-            set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
-            wide` or `right wide`; otherwise, it is dropped.
+            end, because it determines how long rows are kept. A row with an end that is farther
+            away is set aside, like a late row. With `late_as`, such a row is emitted and marked as
+            `left wide` or `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent to Python. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
@@ -279,37 +279,37 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. The
+        on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
             column must have the watermark.
         window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
-            their times, so "the last n rows" is undefined if times are equal.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            are integers. Use a pair to give each side its own window, starting with the left side.
+            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
+            no order beyond their times, so "the last n rows" is undefined if times are equal.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches. If
-            times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. Such rows are
-            compared by the first column of `on`, then by the other columns that the join reads, in
-            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. For streams, the division into micro-batches does not affect
-            the result. A left row is emitted once the watermark has passed all its possible
-            partners, so an interval join of streams requires an upper bound.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. If times are compared, partners are aggregated in time order. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. Such
+            rows are compared by the first column of `on`, then by the other columns that the join
+            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            arrays and maps element by element. For streams, the division into micro-batches does
+            not affect the result. A left row is emitted once the watermark has passed all its
+            possible partners, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent to Python. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
@@ -433,47 +433,47 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The band columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Band columns must contain integers, floats, decimals, dates or timestamps.
-            If a column contains floats on either side, both sides are compared as floats. Rows are
+        on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+            column contains floats on either side, both sides are compared as floats. Rows are
             divided among tasks by the values of the first column, so put the most selective column
             first.
-        within: The maximum distance between the values of two matching rows. Give one distance for
+        within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left names to
-            distances. A distance is a number, which must be an integer for integer times. For dates
-            and timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below
-            <= r.on <= l.on + above`, where None sets no bound.
+            distances. A distance is a number. For integer times, the distance must be an integer.
+            For dates and timestamps, the distance is a duration. A pair `(below, above)` means
+            `l.on - below <= r.on <= l.on + above`, where None sets no bound.
         time: If there is a window: the time column, or a pair of names if it has different names on
             the two sides. For streams, the time column must have the watermark, and a window is
             required.
         window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, left first. Row-based windows
-            (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no order beyond
-            their times, so "the last n rows" is undefined if times are equal.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+            are integers. Use a pair to give each side its own window, starting with the left side.
+            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
+            no order beyond their times, so "the last n rows" is undefined if times are equal.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches. If
-            times are compared, partners are aggregated in time order. Spark does not preserve the
-            order of rows, so right rows with equal times are ordered by value. Such rows are
-            compared by the first column of `on`, then by the other columns that the join reads, in
-            DataFrame order, with nulls last. Structs are compared field by field, and arrays and
-            maps element by element. For streams, the division into micro-batches does not affect
-            the result. A left row is emitted once the watermark has passed all its possible
-            partners, so an interval join of streams requires an upper bound.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. If times are compared, partners are aggregated in time order. Spark does not
+            preserve the order of rows, so right rows with equal times are ordered by value. Such
+            rows are compared by the first column of `on`, then by the other columns that the join
+            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            arrays and maps element by element. For streams, the division into micro-batches does
+            not affect the result. A left row is emitted once the watermark has passed all its
+            possible partners, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent to Python. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
@@ -613,16 +613,16 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The time column, or a pair of names if it has different names on the two sides. The
+        on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
             column must have the watermark.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`; if an earlier and a later row are equally far away, the
-            earlier row.
+            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
+            equally far away.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
@@ -630,13 +630,13 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
-            null. `inner`: only the matched left rows. `semi`: the left columns of the matched left
-            rows. `anti`: the left columns of the unmatched left rows.
+            null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
+            left rows. `anti`: only the left columns of the unmatched left rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order. Other left columns are not sent to
-            Python. All right columns are sent, because they determine the order of right rows with
-            equal times. None means all columns.
+        columns: The columns to include in the result, in this order. Other left columns are not
+            sent to Python. All right columns are sent, because they determine the order of right
+            rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged. For streams, `partitions` is the number of
@@ -780,37 +780,38 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The start and end columns of both sides, or a pair of names for each side, as in
-            `(("ts", "ts"), ("start", "end"))`. If a side has a single time column, give its name
-            twice. A row then matches the intervals that contain its time. The type of the columns
-            must be timestamp, timestamp_ntz, date or integer.
-        by: The key columns: a name, a list of names or of name pairs, or a mapping from left to
-            right names. Rows match only if all of their keys are equal. A null key matches nothing.
+        on: The names of the start and end columns. If they differ between the sides, give a pair of
+            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+            time column, give its name twice. Each of its rows then matches the intervals that
+            contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
+            integer.
+        by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
+            names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
         where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
-            also the unmatched rows of the left side, the right side, or both. `semi` and `anti`:
-            only the matched or the unmatched left rows. With `aggs`, `how` must be `left`, which
-            keeps all left rows, or `inner`, which keeps only those that have partners. None means
-            `inner`, or `left` with `aggs`.
+            also the unmatched rows from the left side, the right side, or both sides. `semi`: only
+            the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
+            `left`, which keeps all left rows, or `inner`, which keeps only left rows that have
+            partners. None means `inner`, or `left` if `aggs` is given.
         aggs: Aggregates from `tidegate.agg`, keyed by result column name. Each left row then
-            appears once, with the aggregates of its partners: the right rows that it matches.
-            Partners are aggregated in the order of their starts. Spark does not preserve the order
-            of rows, so right rows with equal starts are ordered by value. The comparison uses the
-            columns that the join reads, in DataFrame order, with nulls last. Structs are compared
-            field by field, and arrays and maps element by element.
-        closed: Whether intervals include their end. They always include their start. `both`:
-            intervals include their end, so intervals that touch overlap. `left`: intervals exclude
-            their end, so intervals that touch do not overlap, and an empty interval overlaps
-            nothing.
+            appears once, with aggregates over its partners, which are the right rows that it
+            matches. Partners are aggregated in the order of their starts. Spark does not preserve
+            the order of rows, so right rows with equal starts are ordered by value. The comparison
+            uses the columns that the join reads, in DataFrame order, with nulls last. Structs are
+            compared field by field, and arrays and maps element by element.
+        closed: Whether intervals include their ends. They always include their start. `both`:
+            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
+            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
+            any interval.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
-            contain integers. None accepts any overlap, even a single point.
+            contain integers. If None, any overlap is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
-        columns: The columns of the result, in the given order; with `aggs`, the left columns to
-            keep. Other columns are not sent to Python. None means all columns.
+        columns: The columns to include in the result, in this order. With `aggs`, these are the
+            left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless there are more
             than this number; then some are merged.

@@ -5,5 +5,5 @@
 - `making.py`: builds subcommands from the table of options in `tidegate.options`.
 - `options.py`: options that several subcommands share; `texts.py`: the help.
 - `parsing.py`: parses the values of options.
-- `running.py`: runs a subcommand and reports its failure in one line.
+- `running.py`: runs a subcommand, and reports a failure in one line.
 """

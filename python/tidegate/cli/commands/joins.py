@@ -52,7 +52,7 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Join two files and write the result to a third, or print the plan."""
+    """Join two files and write the result to a third file, or print the plan."""
     parsing.check_limits(asked, None, follow=None)
     inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
     running.join(
@@ -89,7 +89,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Join two files, once or as they grow, or print the plan."""
+    """Join two files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
     inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
     job = joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
@@ -121,7 +121,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
 
 
 _MAX_WIDTH = [option for option in options_of("IntervalJoin") if option.name == "max_width"]
-# A band join without a window has no time column by which its rows can be divided.
+# A band join without a window has no time column that could be used to divide its rows.
 _LIMITS = ("memory_limit", "lateness", "time", "window")
 
 join = command("interval_join", interval_join_query, more=_MAX_WIDTH)(_joined_or_followed)

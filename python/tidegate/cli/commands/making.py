@@ -23,7 +23,7 @@ QueryT_co = TypeVar("QueryT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Asked(Generic[QueryT_co]):
-    """The query, and the values of the other options in the table."""
+    """The query, and the values of the options in the table that are not part of it."""
 
     query: QueryT_co
     memory_limit: str | None = None
@@ -44,14 +44,14 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that turns a function into a subcommand.
 
-    The subcommand accepts the options that the table lists for a function of `tidegate`, followed
-    by the options that the decorated function declares. The decorated function receives an `Asked`,
-    and its own options as keyword arguments.
+    The subcommand accepts the options that the table lists for a function in `tidegate`, followed
+    by the options that the decorated function declares. The decorated function receives an `Asked`
+    object, and its own options as keyword arguments.
 
     Args:
-        function: The function of `tidegate` whose options the subcommand accepts.
+        function: The function in `tidegate` whose options the subcommand accepts.
         query: The function that builds the query.
-        more: Additional options that the function does not have.
+        more: Additional options, which the function does not have.
         leaves_out: Options of the function that the subcommand omits.
     """
     options = [
@@ -89,14 +89,14 @@ def command(
 
 
 def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
-    """Convert the text of an option to an argument."""
+    """Convert the text of an option to an argument of the function."""
     if text is None or option.command is None or option.command.read is None:
         return text or None if isinstance(text, list) else text
     return getattr(parsing, option.command.read)(text)
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """Return the option as a parameter that typer reads."""
+    """Return the option as a parameter for typer."""
     told = option.command
     assert told is not None  # noqa: S101 - for mypy
     flags = [told.flag] if told.flag else []
@@ -123,7 +123,7 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
-    """Return the type of an option's value: a set of words, an integer, a flag or a string."""
+    """Return the type of an option's value: a choice of words, an integer, a flag or a string."""
     first = option.type.partition(" | ")[0]
     told = option.command
     if told is not None and told.repeats:

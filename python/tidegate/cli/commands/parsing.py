@@ -39,7 +39,7 @@ def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
     csv_null: list[str] | None,
     types: list[str] | None,
 ) -> tuple[Input, Input]:
-    """Combine LEFT and RIGHT with the options for input files."""
+    """Return the inputs LEFT and RIGHT, with the options for input files."""
     if left == right == STANDARD_STREAM:
         misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
     nulls = tuple(csv_null) if csv_null else ("",)
@@ -51,7 +51,7 @@ def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
 
 def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
-    """Parse `user=string,ts=timestamp[us]`; commas inside brackets belong to the type."""
+    """Parse types such as `user=string,ts=timestamp[us]`; commas in brackets are part of a type."""
     found: dict[str, str] = {}
     for text in (one for texts in given for one in re.split(r",(?![^\[(]*[\])])", texts)):
         parts = NAME_AND_TYPE.fullmatch(text)
@@ -74,14 +74,14 @@ def listed(
     csv_null: list[str] | None,
     types: list[str] | None,
 ) -> list[Input]:
-    """Combine the names of files with the options for input files."""
+    """Return the inputs with these names, with the options for input files."""
     nulls = tuple(csv_null) if csv_null else ("",)
     given = _types(types or [])
     return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
 
 
 def _in_format(name: str, given: Format | None, option: str) -> Format | None:
-    """Return the format of an input, or None if the extensions of several files determine it."""
+    """Return the format of an input, or None if each file's extension determines it."""
     is_one_file = name == STANDARD_STREAM or names_one_file(name)
     return _format(name, given, option) if is_one_file else given
 
@@ -96,7 +96,7 @@ def _format(name: str, given: Format | None, option: str) -> Format:
 def output(
     out: str, given: Format | None, partition_by: list[str] | None, *, force: bool
 ) -> Output:
-    """Return the table to write, which is published as a whole at the end of a command."""
+    """Return the table to write; it appears under its name at the end of the command."""
     if not partition_by:
         return Output(out, out_layout(out, given), force=force)
     if out == STANDARD_STREAM:
@@ -182,7 +182,7 @@ def _seconds(text: str) -> float:
 
 
 def intervals(text: str) -> IntervalNames:
-    """Parse `start,end`, or a pair of columns for each side: `start,end=from,to`."""
+    """Parse `start,end`, or a pair of columns for each side, such as `start,end=from,to`."""
     sides = [side.split(",") for side in text.split("=")]
     if len(sides) > 2 or any(len(side) != 2 or not all(side) for side in sides):  # noqa: PLR2004
         misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
@@ -253,7 +253,7 @@ def duration(text: str) -> str | int:
 
 
 def within(text: str) -> Within:
-    """Parse a single distance, or one distance below and one above."""
+    """Parse a single distance, or two distances: one below and one above."""
     below, comma, above = text.partition(",")
     if comma:
         return _distance(below), _distance(above)
@@ -264,7 +264,7 @@ def within(text: str) -> Within:
 
 
 def withins(given: list[str]) -> Within | list[Within]:
-    """Parse one distance for all columns, or one per column."""
+    """Parse one distance for all columns, or one distance per column."""
     found = [within(text) for text in given]
     return found[0] if len(found) == 1 else found
 
@@ -281,5 +281,5 @@ def _distance(text: str) -> int | Decimal | str | None:
 
 
 def misused(option: str, reason: str) -> NoReturn:
-    """Reject the value of an option for a reason, like typer itself."""
+    """Reject the value of an option with a message, in the same way as typer."""
     raise typer.BadParameter(reason, param_hint=option)

@@ -1,4 +1,4 @@
-"""Runs subcommands. An error or a signal results in one line of output and an exit code."""
+"""Runs subcommands. An error or a signal produces one line of output and an exit code."""
 
 import sys
 import traceback as tracebacks
@@ -26,7 +26,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     quiet: bool,
     traceback: bool,
 ) -> None:
-    """Join two files and write the result to a third, or print the plan."""
+    """Join two files and write the result to a third file, or print the plan."""
     if explain:
         with failures_in_one_line(traceback=traceback):
             plan = joining.plan(job)
@@ -67,7 +67,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
 
 @contextmanager
 def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
-    """Convert an error or an interrupt into a line on standard error and an exit code."""
+    """Report an error or an interrupt as one line on standard error and an exit code."""
     try:
         yield
     except typer.BadParameter:

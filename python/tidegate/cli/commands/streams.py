@@ -87,7 +87,7 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     quiet: Quiet = False,
     traceback: Traceback = False,
 ) -> None:
-    """Aggregate files, once or as they grow, or print the plan."""
+    """Aggregate files, once or while they grow, or print the plan."""
     if streams.count(STANDARD_STREAM) > 1:
         parsing.misused("STREAMS", "only one of the files can be -; give file names for the others")
     parsing.check_limits(asked, state, follow=follow)

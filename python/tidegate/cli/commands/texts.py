@@ -33,11 +33,12 @@ Examples:
 
 {EXIT_CODES}"""
 
-JOIN_HELP = f"""Write every pair of rows from LEFT and RIGHT with equal keys and close times.
+JOIN_HELP = f"""Write every pair of rows from LEFT and RIGHT that have equal keys and close times.
 
 A pair is written if its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and WHERE,
-if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's rows. The result is
-written in pieces, so it may be larger than memory. The file receives its name once it is complete.
+if given, is true. Pairs are in the order of LEFT's rows, then in the order of RIGHT's rows. The
+result is written piece by piece, so it may be larger than memory. The output file receives its name
+once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -45,36 +46,37 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
-neither side can deliver a row before the later row of the pair. A file ends only if it is an Arrow
-stream with an end mark, or a pipe. Ctrl-C stops the command with exit code 0. Rows are written in
-time order. Rows that are later than --lateness are omitted and counted. The types of CSV columns
-not listed in --types are inferred from the lines present at the start. If a file is renamed, it is
-read to its end, followed by the new file with the original name. If a file is truncated,
-overwritten, removed or replaced, the command fails.
+neither side can deliver another row that precedes the later row of the pair. Only pipes and Arrow
+streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
+time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
+column is not listed in --types, it is inferred from the lines that are present at the start. If a
+file is renamed, it is read to its end. Then the new file with the original name is read. If a file
+is truncated, overwritten, removed or replaced, the command fails.
 
 With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill, a
 power failure or a full disk ends a run. Run the same command again to resume from the last
-checkpoint. A checkpoint is written every --checkpoint, and when a signal stops the run. FILE
-records how far the inputs have been read, and how much of OUT was written from them. A resumed run
-cuts off the rest of OUT and writes it again, with the same rows in the same order. OUT is CSV, an
-Arrow stream, or, if it ends in /, a folder of Parquet files. A Parquet file receives its name when
-a checkpoint includes it. Standard streams and pipes are rejected, because they cannot be read or
-written again. FILE is removed when all inputs have ended, and FILE.lock when a run ends.
+checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
+FILE records how far the inputs have been read, and how much of OUT has been written. A resumed run
+truncates OUT to this point and writes the rest again, with the same rows in the same order. OUT is
+a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. Each Parquet file
+receives its name when a checkpoint includes it. Standard streams and pipes are rejected, because
+they cannot be read or written again. FILE is removed when all inputs have ended, and FILE.lock is
+removed when a run ends.
 
-With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, then a
-FUNCTION of its partners: the rows of RIGHT that match it. FUNCTION is count(), or count, sum, mean,
-min, max, first, last, var, std, product, any, all, median, count_distinct or collect of a COLUMN of
-RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY),
-or covar or corr of (COLUMN, OTHER). A condition is optional: "count() where bid > 3". --how inner
-omits rows without partners. With --follow, a row is written as soon as RIGHT can deliver no further
-partners.
+With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, followed
+by each FUNCTION of its partners, which are the rows of RIGHT that match it. FUNCTION is count(), or
+count, sum, mean, min, max, first, last, var, std, product, any, all, median, count_distinct or
+collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or
+arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition is optional: "count()
+where bid > 3". --how inner omits rows without partners. With --follow, a row is written as soon as
+RIGHT cannot deliver any more partners.
 
 A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
 integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
-left.tolerance or -right.reach, gives each row its own bound. An EXPR returns a duration or an
-integer. An EXPR over columns of LEFT may also return a time, which is then the bound itself. With
---follow, such a bound requires --max-width. Rows with a bound farther away are omitted and counted,
-like late rows.
+left.tolerance or -right.reach, gives each row its own bound. An EXPR must return a duration or an
+integer. An EXPR over columns of LEFT may also return a time, which is then used as the bound
+itself. With --follow, an EXPR requires --max-width. Rows with a bound farther away than --max-width
+are omitted and counted, like late rows.
 
 \b
 Examples:
@@ -132,8 +134,8 @@ A row of RIGHT is a candidate if its keys are equal, its time is on the side tha
 and at most --tolerance away, and WHERE, if given, is true. backward selects the last candidate with
 right.ts <= left.ts, and forward the first with right.ts >= left.ts. nearest selects the nearer of
 the two; if both are equally near, it selects the earlier one. Rows are in the order of LEFT's rows.
-The result is written in pieces, so it may be larger than memory. The file receives its name once it
-is complete.
+The result is written piece by piece, so it may be larger than memory. The output file receives its
+name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -141,9 +143,9 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
-RIGHT can deliver no row that is nearer. With backward, this is when the row's own time has passed;
-with forward, when the time of the matching row has passed. An unmatched row waits until --tolerance
-has passed. For the ends of files, late rows and --state, see the help of tidegate join.
+RIGHT cannot deliver a nearer row. With backward, it is written once its own time has passed; with
+forward, once the time of the matching row has passed. An unmatched row is written once --tolerance
+has passed. The help of tidegate join describes the ends of files, late rows and --state.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
@@ -178,8 +180,9 @@ Examples:
 BAND_HELP = f"""Write every pair of rows from LEFT and RIGHT whose values are close.
 
 A pair is written if abs(left.x - right.x) <= within for every --on column, its keys are equal, and
-WHERE, if given, is true. Pairs are in the order of LEFT's rows, then of RIGHT's rows. The result is
-written in pieces, so it may be larger than memory. The file receives its name once it is complete.
+WHERE (if given) is true. Pairs are in the order of LEFT's rows, then in the order of RIGHT's rows.
+The result is written piece by piece, so it may be larger than memory. The output file receives its
+name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -209,18 +212,18 @@ Examples:
 OVERLAP_HELP = f"""Write every pair of rows from LEFT and RIGHT whose intervals overlap.
 
 Each row has a start and an end. A pair is written if left.start <= right.end, right.start <=
-left.end, its keys are equal, and WHERE, if given, is true. Pairs are in the order of LEFT's rows,
-then of RIGHT's rows. The result is written in pieces, so it may be larger than memory. The file
-receives its name once it is complete.
+left.end, its keys are equal, and WHERE (if given) is true. Pairs are in the order of LEFT's rows,
+then in the order of RIGHT's rows. The result is written piece by piece, so it may be larger than
+memory. The output file receives its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
 extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
---on specifies the start and end columns. If their names differ between the sides, or one side has a
-single time column, give a pair of names for each side: ts,ts=start,end. A DURATION is a number with
-a unit, such as 1h30m or 250ms, or an integer if the columns contain integers.
+--on specifies the start and end columns. If the names differ between the sides, or if one side has
+a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
+number with a unit, such as 1h30m or 250ms, or an integer if the columns contain integers.
 
 \b
 Examples:
@@ -242,10 +245,10 @@ AGGREGATE_HELP = f"""Write one row for each combination of window and key that h
 
 A row belongs to every window [k * advance + offset, k * advance + offset + size) that contains its
 time, for any integer k. Times count from the epoch. With --session instead of --size, each key has
-its own windows, which end this duration after their last row. Result rows are ordered by window,
-then by key.
+its own windows. A window ends when this duration has passed since its last row. Result rows are
+ordered by window, then by key.
 
-STREAMS are one or more files, folders, quoted patterns such as 'trades/*.parquet', or URLs such as
+STREAMS can be files, folders, quoted patterns such as 'trades/*.parquet', and URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
 - for standard input or output. The format is determined by the extension:
 {EXTENSIONS}. Standard input and output are Arrow streams, unless an option
@@ -255,24 +258,24 @@ A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a
 integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
-no file can deliver a row that belongs to it. Sessions are ordered by their end. A file ends only if
-it is an Arrow stream with an end mark, or a pipe. Ctrl-C stops the command with exit code 0. Rows
-that are later than --lateness are omitted and counted. The types of CSV columns not listed in
---types are inferred from the lines present at the start. If a file is renamed, it is read to its
-end, followed by the new file with the original name. If a file is truncated, overwritten, removed
-or replaced, the command fails.
+no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
+and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
+are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
+in --types, it is inferred from the lines that are present at the start. If a file is renamed, it is
+read to its end. Then the new file with the original name is read. If a file is truncated,
+overwritten, removed or replaced, the command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill, a
 power failure or a full disk ends a run. Run the same command again to resume from the last
-checkpoint. A checkpoint is written every --checkpoint, and when a signal stops the run. OUT is CSV,
-an Arrow stream, or, if it ends in /, a folder of Parquet files. FILE is removed when all inputs
-have ended.
+checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
+OUT is a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. FILE is removed
+when all inputs have ended.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
 median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
 WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition on
-the rows is optional: "count() where price > 3". With --follow or --state, rows are kept for median,
-quantile, count_distinct and collect until their windows are complete.
+the rows is optional: "count() where price > 3". With --follow or --state, the functions median,
+quantile, count_distinct and collect keep rows until their windows are complete.
 
 \b
 Examples:
@@ -303,12 +306,12 @@ Examples:
 
 MERGE_HELP = f"""Write the rows of all FILEs in time order.
 
-The rows of each FILE must be in time order, or out of order by at most --lateness. Rows with equal
-times are in the order of the files, then in their order within the file. All files must have the
-same columns. Files are read and written in pieces, so they may be larger than memory. OUT receives
-its name once it is complete.
+The rows in each FILE must be in time order, or out of order by at most --lateness. Rows with equal
+times are written in the order of the files, and within a file in their original order. All files
+must have the same columns. Files are read and written piece by piece, so they may be larger than
+memory. OUT receives its name once it is complete.
 
-FILEs are files, or all files of a folder, a quoted pattern such as 'logs/*.csv', or a URL such as
+FILEs can be files, folders, quoted patterns such as 'logs/*.csv', and URLs such as
 s3://bucket/logs/. Use - for standard input or output. The format is determined by the extension:
 {EXTENSIONS}. Standard input and output are Arrow streams, unless an option
 specifies another format. The types of CSV and JSON columns not listed in --types are inferred from
@@ -332,11 +335,11 @@ Examples:
 
 {EXIT_CODES}"""
 
-DIGEST_HELP = f"""Print a 128-bit digest of the rows of each FILE, to compare tables.
+DIGEST_HELP = f"""Print a 128-bit digest of the rows in each FILE, for comparing tables.
 
-Equal rows have equal digests, regardless of the format of the files. The width of integers and the
-unit of times make no difference. Column names matter, and so does the order of rows, unless
---unordered is given. The Python function tidegate.digest returns the same digest.
+Equal rows have equal digests, regardless of the file format. The width of integers and the unit of
+times make no difference. Column names matter, and so does the order of rows, unless --unordered is
+given. The Python function tidegate.digest returns the same digest.
 
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.
@@ -356,7 +359,7 @@ Examples:
 
 {EXIT_CODES}"""
 
-DOCTOR_HELP = f"""Print information about the installation and the machine, for a bug report.
+DOCTOR_HELP = f"""Print information for bug reports about the installation and the machine.
 
 \b
 Examples:
