@@ -93,7 +93,7 @@ Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer if times are integers."""
 
 Window: TypeAlias = "Length | Rows"
-"""The length of a window: a length of time, or a number of rows."""
+"""The length of a window: a duration or a number of rows."""
 
 Names: TypeAlias = str | tuple[str, str]
 """The name of a column on both sides, or its names on the left and the right side."""
@@ -128,7 +128,7 @@ Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""
 
 ClosedEnds: TypeAlias = Literal["both", "left"]
-"""The ends that the intervals of rows with a start and an end include."""
+"""The ends that are included in the intervals of rows with a start and an end."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
 """The algorithm by which an aggregation assigns rows to windows."""

@@ -1,15 +1,15 @@
 """Names temporary files and folders, and removes those left behind by killed runs.
 
 A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
-names and the folder's final name. While the new folder replaces an old one, the old one has the
-suffix `.d.old`.
+`.d`. Next to the folder is a mark, a file with the suffix `.mark`. The mark contains the stem of
+these names and the folder's final name. While the new folder replaces an old one, the old one has
+the suffix `.d.old`.
 
-The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
-and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
-other users can also create files with such names. Therefore, only regular files and folders of the
-current user are touched, and links are never followed. The number of bytes read from a mark is
-limited, and a folder is touched only if its mark is valid.
+A run holds a lock on each file and each mark that it writes. If the run is killed, the lock is
+released, and a later run in the same parent folder removes the leftovers. If the parent folder is
+shared, other users can also create files with such names. Therefore, only regular files and folders
+owned by the current user are touched, and links are never followed. The number of bytes read from a
+mark is limited, and a folder is touched only if its mark is valid.
 """
 
 import os
@@ -38,7 +38,7 @@ MARK_BYTES = 2 * NAME_BYTES
 
 
 def temporary_stem() -> str:
-    """Return a unique stem for the names of temporary files, without a suffix."""
+    """Return a unique name for a temporary file, without a suffix."""
     return f".tidegate-{secrets.token_hex(8)}"
 
 
@@ -65,7 +65,7 @@ def _names(folder: Path) -> list[str]:
 
 @contextmanager
 def _abandoned(path: Path) -> Iterator[int | None]:
-    """Open and lock a leftover of a killed run; yield None if the file is anything else."""
+    """Open and lock a file left behind by a killed run; yield None for any other file."""
     if not _is_own(path.lstat(), stat.S_ISREG):
         yield None
         return
@@ -103,7 +103,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """Return the path of the folder being written, and of the folder that it replaces."""
+    """Return the paths of the folder being written and of the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 
@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """Return the path that a mark names, in the mark's folder, or None if the mark is invalid."""
+    """Return the path in the mark's folder that the mark names, or None if the mark is invalid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

@@ -2,7 +2,7 @@
 
 As in pyarrow, a quote opens a quoted value only at the beginning of the value. For example, the
 quote in `5" pipe` is text. A line break inside a quoted value does not end the line. Each byte is
-visited a fixed number of times, regardless of the pieces and the quotes.
+visited a fixed number of times, no matter how the text is split or quoted.
 """
 
 import re
@@ -35,7 +35,7 @@ class LineEnds:
         self._before = BEGIN
 
     def last(self, more: bytes) -> int:
-        """Return the end of the last complete line in `more`, or 0 if no line ends there."""
+        """Return the end of the last complete line in `more`, or 0 if no line ends in `more`."""
         if not more:
             return 0
         text = self._before + more
@@ -65,7 +65,7 @@ class LineEnds:
         return int(ends[-1]) + 1 if len(ends) else 0
 
     def _last_by_values(self, text: bytes) -> int:
-        """Find the end of the last line by matching value by value."""
+        """Find the end of the last line by matching one value at a time."""
         end = _end(LINES, text)
         rest = PART.match(text, end)
         if rest is None or rest.end() < len(text):
@@ -79,7 +79,7 @@ class LineEnds:
 
 
 def open_quote(text: bytes) -> int | None:
-    """Return the position of the quote that is not closed in a line, if there is one."""
+    """Return the position of an unclosed quote in a line, if there is one."""
     place = _end(PART, text)
     return place if text[place : place + 1] == b'"' else None
 

@@ -1,4 +1,4 @@
-"""Locks on files, which the operating system releases when their holder is killed."""
+"""File locks, which the operating system releases when the process that holds them is killed."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file; return False if it is locked already or locks are unsupported."""
+    """Try to lock an open file; return False if it is already locked or locks are unsupported."""
     try:
         if os.name == "posix":
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -27,7 +27,7 @@ def try_lock(descriptor: int) -> bool:
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock on the file `path`, which exists only for this purpose.
+    """Hold a lock on the file `path`, which is used only for locking.
 
     Raises:
         StateError: Another run holds the lock; the message names `what`.

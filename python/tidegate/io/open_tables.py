@@ -54,14 +54,14 @@ class OpenTable:
     """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
+    """Returns all rows, with the given columns, in batches, only a few of which are in memory.
 
     The second argument is the approximate number of rows per batch. If Python code processes the
     rows, pass them through `checked` first: native functions validate their input, but pyarrow does
     not."""
 
     name: str
-    """The name of the argument, with which messages begin."""
+    """The name of the argument, as shown at the start of messages."""
 
     label: str = ""
     """The address of the first file, for messages."""
@@ -73,7 +73,7 @@ class OpenTable:
     """The number of rows that have been read from files."""
 
     is_kept: bool = False
-    """Whether the rows can be read more than once, at little cost for few columns."""
+    """Whether the rows can be read again, and cheaply if only a few columns are read."""
 
     is_in_order: bool = False
     """Whether the rows are known to be in time order."""
@@ -104,7 +104,7 @@ class OpenTable:
         return self._noting(self.few(self.schema.names, STREAM_BATCH_ROWS), [*self.schema])
 
     def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
-        """Return the same rows, after counting them; an error while they are read is stored."""
+        """Return the same rows, counting them as they are read, and store any error."""
         if not isinstance(rows, Iterator):
             self.rows_read += rows.num_rows if isinstance(rows, pa.Table) else 0
             return rows
@@ -122,7 +122,7 @@ class OpenTable:
 
 
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches, each after it has been validated.
+    """Yield the same batches after validating each one.
 
     If offsets or indices are wrong, as in a damaged file, pyarrow reads out of bounds.
 
@@ -139,7 +139,8 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
 
     Args:
         given: The input.
-        name: The name of the argument, with which messages begin; empty on the command line.
+        name: The name of the argument, as shown at the start of messages; empty on the command
+            line.
         how: The options for reading files.
 
     Raises:
@@ -238,7 +239,7 @@ def _is_path(given: object) -> bool:
 
 
 def _with_name(error: Exception, name: str) -> Exception:
-    """Return the same error with the name of the argument before its message."""
+    """Return the error with the argument's name prepended to its message."""
     if not name or str(error).startswith(f"{name}: "):
         return error
     text = f"{name}: {error}"
@@ -258,7 +259,7 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
 
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
-    """Return a table with the rows of files, one after the other."""
+    """Return a table with the rows of several files, one file after another."""
     found = alike(found)
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
@@ -307,7 +308,7 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
 
 
 def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
-    """Open a scanner, which provides only the columns that it projects."""
+    """Open a scanner, which returns only the projected columns."""
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),

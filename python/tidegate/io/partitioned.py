@@ -59,7 +59,7 @@ PATIENCE_S = 0.05
 def partitioned_writer(
     name: str, layout: Format, schema: pa.Schema, by: Sequence[str]
 ) -> Iterator[BatchWriter]:
-    """Write a table to a folder that appears under its name when the block ends without an error.
+    """Write a table to a folder that gets its final name when the block ends without an error.
 
     An existing folder is replaced.
 
@@ -67,10 +67,10 @@ def partitioned_writer(
         name: The folder.
         layout: The format of the files.
         schema: The schema of the rows.
-        by: The columns by whose values the rows are divided into folders.
+        by: The columns whose values determine the folder of each row.
 
     Raises:
-        SchemaError: A column is missing, or no other columns are left.
+        SchemaError: A column is missing, or `by` names all columns.
         TidegateError: The folder cannot be written; the message names it.
     """
     _check(schema, by)
@@ -170,8 +170,8 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
 def _take_permissions(folder: Path, target: Path) -> None:
     """Copy the permissions of the old folder, unless another user has replaced the new one.
 
-    In a shared parent folder, another user may replace the new folder with a link, whose target
-    would then receive these permissions.
+    In a shared parent folder, another user could replace the new folder with a link. The target of
+    the link would then receive these permissions.
     """
     if os.name != "posix":
         return
@@ -201,7 +201,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class _Writer:
-    """Passes batches to a thread on which pyarrow writes, so that signals can be handled here."""
+    """Passes batches to a thread that writes them with pyarrow; this thread can handle signals."""
 
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema

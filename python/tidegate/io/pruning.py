@@ -1,7 +1,7 @@
 """Finds the row groups of Parquet files that a join can skip, using the statistics of the files.
 
-A row group of one side is skipped if, judging by the times, its rows match no rows in the row
-groups of the other side. Rows that appear in the result even if they are unmatched are always read.
+A row group is skipped if, judging by its times, its rows match no rows in the other side's row
+groups. If the result includes the unmatched rows of a side, all row groups of that side are read.
 """
 
 import json
@@ -24,7 +24,7 @@ from tidegate.io.open_tables import OpenTable, of_pieces
 from tidegate.io.read_files import ASKED_AT_ONCE, Piece, few_of_row_groups
 
 Span: TypeAlias = tuple[int, int]
-"""The first and the last time of some rows, in the unit that `step_of` defines."""
+"""The earliest and the latest time of some rows, in the unit that `step_of` defines."""
 
 CODE_BYTES = 4
 """The size of a dictionary index, in bytes."""
@@ -40,7 +40,7 @@ class Group:
     """A row group of a file."""
 
     file: tuple[int, int]
-    """The number of the piece in the table, and of the file in the piece."""
+    """The index of the piece in the table, and of the file in the piece."""
 
     fragment: ds.ParquetFileFragment
     number: int
@@ -50,7 +50,7 @@ class Group:
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
-    """Return the non-empty row groups of a table, in order; None if not all files are Parquet."""
+    """Return the non-empty row groups of a table, in order, or None if a file is not Parquet."""
     if table.pieces is None or not all(is_parquet(piece) for piece in table.pieces):
         return None
     found = [
@@ -108,7 +108,7 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
-    """Return the first and the last time of each row group.
+    """Return the earliest and the latest time in each row group.
 
     The result is None if the statistics of a row group lack these times, or report a null time.
     """
@@ -142,7 +142,7 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
 
 
 def coded_columns(groups: Sequence[Group], schema: pa.Schema) -> set[str]:
-    """Return the string columns that are best read with the dictionaries of the files.
+    """Return the string columns that should be read using the dictionaries in the files.
 
     Each string is then decoded and looked up once per row group instead of once per row.
     """
@@ -212,11 +212,11 @@ def pruned(
     plan: _tidegate.JoinPlan,
     how: str,
 ) -> tuple[Any, Any]:
-    """Return the inputs of a join without row groups that do not affect the result.
+    """Return the inputs of a join, without the row groups that cannot affect the result.
 
     Args:
         left: The left input: an open table or an Arrow table.
-        right: The right input, of either kind.
+        right: The right input: an open table or an Arrow table.
         plan: The plan of the join.
         how: The unmatched rows that the result contains.
     """
@@ -238,7 +238,7 @@ def pruned(
 
 
 def _omits(how: str) -> tuple[bool, bool]:
-    """Return whether the result omits unmatched left rows, and unmatched right rows."""
+    """Return, for each side, whether the result omits unmatched rows."""
     return how in {"inner", "semi", "right"}, how in {"inner", "semi", "left", "anti"}
 
 
@@ -300,7 +300,7 @@ class _Side:
         return _Side(given, groups, [True] * len(groups or []))
 
     def look_at(self, column: str) -> None:
-        """Determine the first and the last times of the side."""
+        """Determine the earliest and the latest times on one side."""
         kind = self.given.schema.field(column).type
         if not _is_time(kind):
             return
@@ -328,7 +328,7 @@ class _Side:
 
 
 def of_groups(table: OpenTable, groups: Sequence[Group]) -> OpenTable:
-    """Return a table with only some row groups of another table."""
+    """Return the table restricted to some of its row groups."""
     assert table.pieces is not None  # noqa: S101 - for mypy
     numbers: dict[tuple[int, int], list[int]] = {}
     for group in groups:

@@ -74,12 +74,12 @@ class Reading:
     """The options for parsing CSV values."""
 
     streamed: bool = False
-    """Whether rows are read only once, batch by batch, with few rows in memory."""
+    """Whether the rows are read only once, in batches, with only a few rows in memory."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive files of one format in a table."""
+    """Consecutive files of a table that have the same format."""
 
     names: list[str]
     """The names of the files, for messages."""
@@ -180,8 +180,8 @@ def few_of_row_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of some row groups of a Parquet file, page by page.
 
-    A scanner would hold several row groups in memory. The strings in `coded` columns remain
-    encoded by the dictionary of the file.
+    A scanner would hold several row groups in memory. The strings in `coded` columns remain encoded
+    with the file's dictionary.
     """
     columns = schema.names
     schema = coded_schema(schema, coded)
@@ -278,7 +278,7 @@ DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFil
 
 
 def _of_dataset(files: Files, layout: Format) -> Piece:
-    """Open files that have an index, with the columns that folders such as `day=1` encode."""
+    """Open files that have an index, and add the columns that folders such as `day=1` encode."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
         partitioning=None if files.base is None else _folders(files),
@@ -441,8 +441,8 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 def alike(found: Sequence[Piece]) -> list[Piece]:
     """Convert files so that each column has the same type in all files.
 
-    The type of a CSV column is the one that it would have if all rows were in a single file.
-    Dictionary indices are wide enough for the combined values of all files.
+    A CSV column has the type that it would have if all rows were in a single file. Dictionary
+    indices are wide enough for the combined values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -530,7 +530,7 @@ def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """Return a schema in which strings that are all times become times, as in CSV."""
+    """Return the schema, with time types for strings that are all times, as in CSV."""
     schema = rows.schema
     for place, field in enumerate(schema):
         if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:

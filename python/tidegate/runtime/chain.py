@@ -1,4 +1,4 @@
-"""Chains of operators, in which one operator's results feed another, with a common snapshot."""
+"""Chains of operators, in which one operator's results feed the next, with a shared snapshot."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ _SUM = struct.Struct("<I")
 class Chain:
     """A chain of operators, in which the results of one operator feed a source of another.
 
-    Each source in `feeds` receives the results of its operator. The times of these results are in
-    the source's time column. Watermarks are passed along: a row is emitted by the last operator as
-    soon as the outer sources have promised that it is final. A fed source needs no `lateness`. The
-    preceding query determines how far times are out of order, and no rows are late. A fed source
-    closes when the preceding operator ends.
+    Each source in `feeds` receives the results of its operator. The source's time column contains
+    the times of these results. Watermarks are passed along: the last operator emits a row as soon
+    as the outer sources' watermarks guarantee that the row is final. A fed source needs no
+    `lateness`. The query of the preceding operator determines how far times can be out of order,
+    and no row is late. A fed source closes when the preceding operator ends.
 
     As with a single operator, the results depend only on the rows of the outer sources. The results
-    are the same as for a sequence of calls on tables, each on the previous result. If an operator
-    has `ordered=False`, the rows that it passes on are in any order among rows with equal times.
+    are the same as for a sequence of calls on tables, in which each call processes the previous
+    result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
-    thread. `snapshot` returns a single state of all operators and of the rows between them. Rows
-    are pushed into the outer sources, which no operator feeds, in the same way as without a chain.
+    thread. `snapshot` returns a single state of all operators and of the rows between them. The
+    outer sources are those that no operator feeds. Rows are pushed into them in the same way as
+    without a chain.
 
     Example:
         Each trade with the quotes of the 5 time units before it, counted in windows of 20 time
@@ -78,15 +79,15 @@ class Chain:
     Args:
         last: The operator whose results the chain returns.
         feeds: A mapping from each fed source to the operator that feeds it. The source's time
-            column must be a time of that operator's results: `ts` or `ts_right` of a join, or the
-            start or the end of a window. To feed the later or the earlier of a pair's two times,
-            give a pair of the operator and `"later"` or `"earlier"`. The source's time column is
-            then computed from both times, and must not be a column of the results.
+            column must be one of the times in that operator's results: `ts` or `ts_right` of a
+            join, or the start or the end of a window. To use the later or the earlier of a pair's
+            two times, pass a tuple of the operator and `"later"` or `"earlier"`. The source's time
+            column is then computed from both times, and must not be a column of the results.
 
     Raises:
         SchemaError: The source's time column is not one of the times of the results.
         TidegateError: A source is already in use, or an operator feeds two sources, itself or no
-            source. The error is also raised if times have no bound, so that no row would ever be
+            source. The error is also raised if times are unbounded, because no row would ever be
             final.
         TypeError: An argument is not an operator or not a source.
     """
@@ -114,7 +115,9 @@ class Chain:
 
     @property
     def operators(self) -> list[Operator[Any]]:
-        """The operators, each after all operators that feed it; the last one returns the results.
+        """The operators, each listed after all operators that feed it.
+
+        The last operator returns the results.
 
         Example:
             >>> import pyarrow as pa
@@ -193,8 +196,8 @@ class Chain:
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
-        returned. A sink may itself take a snapshot, which then records the rows that the sink has
-        received as returned.
+        returned. A sink can itself take a snapshot. This snapshot records the rows that the sink
+        has received as returned.
 
         Example:
             >>> import pyarrow as pa
@@ -230,8 +233,8 @@ class Chain:
     def restore(self, snapshot: bytes) -> None:
         """Resume from a snapshot of a chain with the same operators and feeds.
 
-        No rows may have been pushed before. If an operator rejects its part, all operators are
-        closed, because the parts belong together.
+        No rows may have been pushed before this call. If an operator rejects its part, all
+        operators are closed, because the parts belong together.
 
         Example:
             >>> import pyarrow as pa
@@ -405,7 +408,7 @@ class RunningChain:
 
 
 class _ChainFeed(Feed):
-    """A source that receives the results and the promises of an operator."""
+    """A source that receives the results and promises of an operator."""
 
     def __init__(self, source: Source, operator: Any, of: str | None) -> None:  # noqa: ANN401 - of Rust
         super().__init__(source)
@@ -416,7 +419,7 @@ class _ChainFeed(Feed):
         return super().give(self.with_time(batch) if self.columns else batch)
 
     def with_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with an additional column that contains the later or earlier time."""
+        """Return the batch with an additional column for the later or the earlier time."""
         import pyarrow.compute as pc  # noqa: PLC0415 - only if it is needed
 
         made = pc.min_element_wise if self.time == "earlier" else pc.max_element_wise
@@ -479,7 +482,7 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
 def _in_order(
     last: Operator[Any], given: list[tuple[Source, Operator[Any], str | None]]
 ) -> list[Operator[Any]]:
-    """Return the operators, each after all operators that feed it."""
+    """Return the operators in an order in which each follows all operators that feed it."""
     ordered: list[Operator[Any]] = []
     entered: list[Operator[Any]] = []
 
@@ -514,7 +517,7 @@ def _check(why: str, *, is_whole: bool) -> None:
 
 
 def _parts(snapshot: bytes) -> list[bytes]:
-    """Split an intact snapshot into the text of the links and the states."""
+    """Split an intact snapshot into the text of the links and the operators' states."""
     size = len(snapshot)
     has_head = size >= _HEAD.size + _SUM.size
     _check(f"it has {size} bytes, but the head alone has more", is_whole=has_head)

@@ -47,7 +47,7 @@ class Punctuated(Taker):
         return True
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
-        """Pass a punctuation to the sink if the promise has risen."""
+        """Pass a punctuation to the sink if the promise has advanced."""
         self._check()
         promised = operator.promised
         if promised is None or promised == self.last:

@@ -67,7 +67,7 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until other threads finish their steps; let no new step begin until the block ends.
+        """Wait until other threads finish their steps, and prevent new steps until the block ends.
 
         The calling thread may itself be in a step, for example when a sink takes a snapshot.
         """

@@ -4,7 +4,7 @@
 - `route.py`: chooses the route: whether to send one side whole, to shuffle rows or leave them in
   place, to have Spark join bins, or to join streams.
 - `bins.py`: builds a join that Spark itself runs, on equal keys and time bins.
-- `whole.py`: collects a small side once and sends it whole to every task.
+- `whole.py`: collects a small side once and sends it in full to every task.
 - `in_place.py`: joins two sides that Spark has already partitioned by their keys.
 - `files.py`: reads the number of rows from the footers of Parquet files.
 - `guess.py`: estimates the cost of a join, assuming that its large side resembles the small one.

@@ -1,6 +1,6 @@
 """Builds a join that Spark itself runs, first on equal keys and time bins, then on the interval.
 
-No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
+No rows are sent to Python. `layout/bins.py` determines which rows go into one bin and which are
 copied.
 """
 
@@ -92,12 +92,12 @@ def weighed(
 
 
 def without_sample(plan: Plan) -> Bins | None:
-    """Return bins that are safe for any keys and times, or None if there are none.
+    """Return bins that are safe for any keys and times, or None if no bins are.
 
     The number of rows on both sides must be known from file metadata. Bins must cost about as much
     as native calls or less, regardless of the number of pairs. In addition, one task must be able
-    to hold all copied rows, whatever keys and times they have. If the table of copied rows is
-    large, a job reads its first rows to check whether rows of one key and bin are adjacent.
+    to hold all copied rows, whatever their keys and times. If the table of copied rows is large, a
+    job reads its first rows to check whether rows with the same key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -119,7 +119,10 @@ def without_sample(plan: Plan) -> Bins | None:
 
 
 def _looked_at(plan: Plan, bins: Bins) -> Bins:
-    """Run a job that checks whether rows of one key and bin are adjacent, and return the bins."""
+    """Run a job that checks whether rows with the same key and bin are adjacent.
+
+    Returns the bins with the outcome.
+    """
     copied = NAMES.index(bins.copied)
     mine, other = plan.inputs[copied], plan.inputs[1 - copied]
     first = mine.without_unmatchable().select(
@@ -131,7 +134,7 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
-    """Return the side that bins copy, given the number of rows of each side."""
+    """Return the side that bins copy, given the number of rows on each side."""
     # A full join would have to copy both sides, so it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, rows) if side != "both"
@@ -140,7 +143,7 @@ def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
 
 
 def asked_of(plan: Plan) -> Asked:
-    """Return the properties of a join that affect its cost, apart from its rows."""
+    """Return the properties of a join that affect its cost, other than its rows."""
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
@@ -156,7 +159,7 @@ def measures(session: SparkSession) -> bool:
 
 
 def told(costs: Costs, small: str | None = None) -> str:
-    """Return the costs of all forms as text; `small` names the side that may be sent whole."""
+    """Return the costs of all forms as text; `small` names the side that may be sent in full."""
     whole = f"with {small} whole"
     forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
     forms.append((costs.in_place, "in place"))
@@ -190,7 +193,10 @@ def _table_size(plan: Plan, bins: Bins) -> float:
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
-    """Return the rows of a side: columns such as `l0` and `l1`, and `lh`, a hash of key and bin."""
+    """Return the rows of a side as columns such as `l0` and `l1`, and `lh`.
+
+    The column `lh` is a hash of the key and the bin.
+    """
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
@@ -232,12 +238,12 @@ def _checked(plan: Plan, side: int) -> Column:
 
 
 def _is_kept(side: Input) -> bool:
-    """Return whether times are also sent as integers, because the conversion is slow."""
+    """Return whether times are also sent as integers, which avoids slow conversions."""
     return isinstance(side.value_type, TimestampNTZType)
 
 
 def _number(mine: Input, other: Input, time: str) -> str:
-    """Return the time as an integer: in days if both sides have dates, or in microseconds."""
+    """Return the time as an integer: in days if both sides have dates, else in microseconds."""
     kinds = mine.value_type, other.value_type
     return number(time, kinds[0], in_days=all(isinstance(kind, DateType) for kind in kinds))
 
@@ -278,7 +284,7 @@ def _later(time: str, by: int) -> str:
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Return the condition under which two rows match, even if a sum would exceed 64 bits."""
+    """Return the condition for two rows to match, even if a sum would exceed 64 bits."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = f"{right} >= {_later(left, lower)}"

@@ -75,7 +75,7 @@ def of_few(plan: Plan, rows: float) -> Layout:
 
 
 def few_of(plan: Plan) -> float | None:
-    """Return the number of rows if files show that there are few and keys can divide them."""
+    """Return the number of rows if files show that there are few rows and keys can divide them."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
@@ -125,7 +125,7 @@ def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[C
     """Return the sides that may be copied to several slices.
 
     Unmatched rows of a copied side must not be in the result, unless both sides are copied. An
-    inner join with known `rows` can copy either side. The side with fewer rows is listed first.
+    inner join can copy either side if `rows` is known. The side with fewer rows is listed first.
     """
     if plan.query.how == "full":
         return ("both",)
@@ -181,9 +181,9 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
     """Return at most `SAMPLED` rows, each equally likely, and how many rows each represents.
 
-    The rows were drawn with `FRACTION`. The rows with the smallest random numbers are used, which
-    requires a single pass over the inputs. The largest of these numbers shows how many rows there
-    are.
+    The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
+    used, which requires a single pass over the inputs. The largest of these numbers shows how many
+    rows there are.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
@@ -192,13 +192,13 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a partition count that keeps partitions small and is a multiple of the cores used."""
+    """Return a number of partitions that keeps them small and is a multiple of the core count."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:
-    """Return how many tasks can run in parallel, or Spark Connect's number of shuffle partitions.
+    """Return how many tasks can run in parallel; for Spark Connect, how many shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so their maximum number is used.

@@ -2,17 +2,17 @@
 
 Examples are tables with the same number of buckets, or DataFrames after a `repartition`, an
 aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
-Spark does not guarantee this behavior, and a Python function cannot require that all rows of a key
-are in one partition. The union is therefore joined with a row that belongs to neither side: a hash
-join needs all rows of a key in one partition, no matter how Spark changes the plan. The hash join
-is a full join, because Spark never splits a partition of a full join, even a large one. If Spark
-would shuffle the union for this join, the two sides are partitioned differently, and another route
-is chosen.
+Spark does not guarantee this behavior, and a Python function cannot require that all rows with the
+same key be in one partition. The union is therefore joined with a row that belongs to neither side.
+This hash join needs all rows with the same key in one partition, no matter how Spark changes the
+plan. The hash join is a full join, because Spark never splits a partition of a full join, even a
+large one. If Spark would shuffle the union for this join, the two sides are partitioned
+differently, and another route is chosen.
 
-A join in place is worthwhile if neither side is small enough to be sent whole. In a benchmark with
-tables of eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of
-processor time in place and 4.8 s with packs. Aggregating the partners of four million rows took
-3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
+A join in place is worthwhile if neither side is small enough to be sent in full. A benchmark used
+tables with eight buckets and 1,000 keys. Finding the pairs among 2.5 million rows per side took 3.6
+s of processor time in place and 4.8 s with packs. Aggregating the partners of four million rows
+took 3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 
 @dataclass(frozen=True)
 class InPlace:
-    """Both sides as one DataFrame, in which each partition has all rows of its keys.
+    """Both sides as one DataFrame, in which each partition contains all rows with its keys.
 
-    `slots` contains the slot of each column of either side. `all_keys` specifies whether Spark has
+    `slots` contains the slot of each column on both sides. `all_keys` specifies whether Spark has
     partitioned the rows by all keys of the join.
     """
 
@@ -177,7 +177,7 @@ def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list
 
 
 def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
-    """Return the columns by whose hash Spark has partitioned the rows, and the partition count.
+    """Return the columns whose hash determines a row's partition in Spark, and the partition count.
 
     Bucketed tables report their partitioning before Spark prepares a plan. Aggregations and joins
     report it only afterwards.
@@ -196,7 +196,7 @@ def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
 
 
 def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """Return the plan that Spark starts with."""
+    """Return Spark's initial plan, before Spark adapts it."""
     return plan.initialPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
 
 
@@ -209,7 +209,7 @@ def _stays(frame: DataFrame) -> bool:
 
 
 def _below(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """Return the first node that does more than pass rows on."""
+    """Return the first node that does anything other than pass on rows."""
     while plan.nodeName().startswith(_WRAPPING):
         plan = plan.children().apply(0)
     return plan

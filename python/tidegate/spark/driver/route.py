@@ -30,7 +30,7 @@ _SAMPLED = "by a sample of both sides"
 
 
 class Broadcast(NamedTuple):
-    """One side is sent whole to every task; `reason` explains why."""
+    """One side is sent in full to every task; `reason` explains why."""
 
     whole: Whole
     reason: str
@@ -42,7 +42,7 @@ class Broadcast(NamedTuple):
 class Shuffled(NamedTuple):
     """Rows are packed and shuffled.
 
-    For a join, `reason` explains why neither side is sent whole.
+    For a join, `reason` explains why neither side is sent in full.
     """
 
     layout: Layout
@@ -54,7 +54,7 @@ class Shuffled(NamedTuple):
 class Overlapped(NamedTuple):
     """Rows with a start and an end are packed and shuffled.
 
-    `reason` explains why neither side is sent whole.
+    `reason` explains why neither side is sent in full.
     """
 
     layout: OverlapLayout
@@ -92,7 +92,7 @@ Way = OfTables | Streamed
 
 
 class _Near(NamedTuple):
-    """A side that may be sent whole, the rows of both sides, and the reason.
+    """A side that may be sent in full, the row counts of both sides, and the reason.
 
     If there is no such side, `reason` explains why.
     """
@@ -161,7 +161,7 @@ def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
 
 
 def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
-    """Return the route of a join of tables by native calls, with neither side sent whole."""
+    """Return the route of a join of tables by native calls, with neither side sent in full."""
     if plan.parallelism == "key":
         there = in_place.found(plan)
         if there is not None:
@@ -218,7 +218,10 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 
 
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
-    """Return the route of a join of tables whose rows have one time. Samples rows if needed."""
+    """Return the route of a join of tables whose rows have a single time.
+
+    Samples rows if needed.
+    """
     unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
     if unseen is not None:
         reason = f"{_TOGETHER} {_NO_SAMPLE}" if unseen.together else _NO_SAMPLE

@@ -1,4 +1,4 @@
-"""Collects a small side once and sends it whole to every task. The other side stays in place.
+"""Collects a small side once and sends it in full to every task. The other side stays in place.
 
 The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task.
 The other side can also be a stream: each micro-batch is joined with the same rows, and no state is
@@ -61,21 +61,21 @@ _UNKNOWN = 2**63 - 1
 
 
 class Whole(NamedTuple):
-    """A side that is sent whole, sorted by time or value."""
+    """A side that is sent in full, sorted by time or value."""
 
     side: int
     rows: pa.Table
 
 
 class Choice(NamedTuple):
-    """The side that is sent whole, or None, and the reason."""
+    """The side that is sent in full, or None, and the reason."""
 
     whole: Whole | None
     reason: str
 
 
 def chosen(plan: Plan) -> Choice:
-    """Return the smaller side, if it may be sent whole and is small or `broadcast` is requested."""
+    """Return the smaller side, if it may be sent in full and is small, or `broadcast` is set."""
     if plan.stream_side is not None:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
@@ -90,7 +90,7 @@ def chosen(plan: Plan) -> Choice:
 
 
 def _of_table(plan: Plan, side: int) -> Choice:
-    """Return the table that is joined with a stream. Such a table must be sent whole."""
+    """Return the table that is joined with a stream. Such a table must be sent in full."""
     whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
     if whole is not None:
         return Choice(whole, reason)
@@ -138,7 +138,7 @@ def _is_computed(plan: Plan, side: int) -> bool:
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
     """Return the size of a side of Parquet files as Arrow data, in bytes; None if it is unknown.
 
-    Footers show the number of rows, but neither the length of strings nor the effect of a filter.
+    Footers show the number of rows, but not the length of strings or the effect of a filter.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
@@ -147,7 +147,7 @@ def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
-    """Return whether `auto` may send the side whole, and the reason."""
+    """Return whether `auto` may send the side in full, and the reason."""
     if estimated == _UNKNOWN:
         return False, "is of unknown size"
     if estimated > LIMIT:
@@ -178,7 +178,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def rows_beside(plan: Plan, whole: Whole) -> Small | None:
-    """Return a side that may be sent whole and the rows of both sides; None if these are unknown.
+    """Return a side that may be sent in full and the row counts of both sides; None if unknown.
 
     Footers show the number of rows in Parquet files. For other inputs, Spark knows the size in
     bytes and assumes a size per row.
@@ -201,7 +201,7 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
 def _counted_bytes(plan: Plan, side: int) -> int | None:
     """Return the size of a side as Arrow data, in bytes; None if a column has an unknown size.
 
-    Files can contain many times more rows than their size suggests. Only the string columns of
+    Files can contain many times as many rows as their size suggests. Only the string columns of
     files are read.
     """
     schema = plan.columns.of(side)
@@ -262,7 +262,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
     """Return the rows as Arrow data, with the column names of a schema.
 
     PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
-    fields of a variant. Rows with such types are passed through Python.
+    fields of a variant. Rows with such types are converted to Arrow in Python tasks.
     """
     if not any(map(_has_required_fields, schema.types)):
         return rows.toArrow().rename_columns(schema.names)
@@ -400,7 +400,7 @@ class _Within:
     columns: tuple[int, int]
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and number of the rows to join."""
+        """Return a function that returns the position and the number of the rows to join."""
         times = self.axis.integers(whole.column(self.columns[0]))
 
         def part(rows: pa.Table) -> tuple[int, int]:
@@ -418,7 +418,7 @@ class _Overlapping:
     other: StartsAndEnds
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and number of the rows to join."""
+        """Return a function that returns the position and the number of the rows to join."""
         starts, ends = self.whole.of(whole)
         # Rows are sorted by their starts. No row up to a position ends after `latest`.
         latest = np.maximum.accumulate(ends)
@@ -433,7 +433,7 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the position and number of the rows of the whole `side` that `times` can reach.
+    """Return the position and the number of the rows of the whole `side` that `times` can reach.
 
     `times` belong to the other side. `whole` contains the times of the whole side in ascending
     order.

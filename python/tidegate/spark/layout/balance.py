@@ -1,4 +1,4 @@
-"""Chooses the layout that suits a sample: few copies, and no partition much fuller than others.
+"""Chooses a layout for a sample, with few copies and no partition much fuller than the others.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -69,7 +69,7 @@ class Sample:
 def chosen(
     sample: Sample, partitions: int, copied: Copied, reach: Reach, division: Division
 ) -> Layout:
-    """Return the requested layout, or with `auto` the one that best suits the sample."""
+    """Return the requested layout or, with `auto`, the layout that best suits the sample."""
     by_time_alone = by_time(sample, partitions, copied, reach)
     if division == "time":
         return by_time_alone
@@ -115,7 +115,7 @@ class Load(Divisible, Protocol):
     """The rows of a bucket."""
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
+        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
 
 
 def spread_out(
@@ -128,8 +128,8 @@ def spread_out(
     balanced. Departures:
 
     1. Buckets replace keys, so the table has a bounded size. A hot key makes its bucket hot.
-    2. A bucket is split by time, not in turns. A row of the other side goes to the slices within
-       its reach instead of to every replica of the key. These copies, the halo, count as load.
+    2. A bucket is split by time, not round-robin. A row from the other side is sent to the slices
+       within its reach, not to every replica of the key. These copies, the halo, count as load.
     3. Lines 11-24 split every key once per round, in order of frequency. This function splits only
        the bucket with the largest slice in the fullest partition. It then repeats the whole
        assignment, so a key is not split because of another key's load.
@@ -152,7 +152,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of rows that each cut through it copies."""
+    """The rows of a bucket, and the number of rows that each cut through the bucket copies."""
 
     rows: float
     halo: float
@@ -164,7 +164,7 @@ class _Load:
         return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
+        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
         fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
         return next(fitting, most if self.rows > self.halo else 1)
 
@@ -241,7 +241,7 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
 
 
 def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
-    """Return slices with equal numbers of `times`, or fewer slices if ties leave no border."""
+    """Return slices with equal numbers of `times`, or fewer if equal times leave no border."""
     if len(times) == 0 or len(homes) == 1:
         return Bucket(homes[:1])
     times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))
@@ -312,7 +312,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
 
 
 def _placed(borders: tuple[int, ...], places: list[tuple[int, ...]]) -> Bucket:
-    """Return a bucket with its slices, or their pieces, in these partitions."""
+    """Return a bucket whose slices, or their pieces, are in these partitions."""
     pieces = tuple(map(len, places))
     flat = tuple(partition for place in places for partition in place)
     return Bucket(flat, borders, pieces if max(pieces) > 1 else ())
@@ -343,7 +343,7 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
 
 
 def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers:
-    """Return the number of rows per slice, with one partial row per key and range of slices."""
+    """Return the number of rows per slice, counting one partial row per key and range of slices."""
     begin, end = layout.covered(*slices)
     none = begin > end
     begin, end = np.where(none, slices.last + 1, begin), np.where(none, slices.last, end)

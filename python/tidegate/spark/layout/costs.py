@@ -6,10 +6,10 @@ packed, shuffled into slices, and joined there. *In place*: both sides are alrea
 their keys, and their rows are passed to Python once, without a shuffle. *Bins*: Spark itself joins
 on equal keys and time bins.
 
-Costs are processor times. The model only needs to show which form is clearly cheaper. Costs do not
-include steps that all forms need, such as reading the inputs, or work that is already done when
-forms are compared. The cost of a form that needs a sample includes the sample, unless a sample has
-already been drawn.
+Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
+form. Costs do not include steps that all forms need, such as reading the inputs, or work that is
+already done when forms are compared. The cost of a form that needs a sample includes the sample,
+unless a sample has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -69,7 +69,7 @@ class Width(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The properties of a join that affect its cost, apart from its rows.
+    """The properties of a join that affect its cost, other than its rows.
 
     `measured` specifies whether Spark measures a batch for Python after every row. `once` specifies
     whether each left row is returned at most once.
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
     @property
     def handing(self) -> float:
-        """The nanoseconds per column that Spark's measuring adds when rows are passed to Python."""
+        """The nanoseconds per column that Spark needs to measure rows that are passed to Python."""
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:
@@ -161,17 +161,17 @@ class Work(Protocol):
 
 
 def copying(columns: int) -> float:
-    """Return the cost of copying a row with this number of columns, in nanoseconds."""
+    """Return the cost, in nanoseconds, of copying a row with this number of columns."""
     return _ROW + _CELL * columns
 
 
 def comparing() -> float:
-    """Return the cost of comparing a candidate, in nanoseconds."""
+    """Return the cost, in nanoseconds, of comparing a candidate."""
     return _CANDIDATE
 
 
 def looking(rows: float) -> float:
-    """Return the cost of a job that reads the keys and times of this many rows, in seconds."""
+    """Return the cost, in seconds, of a job that reads the keys and times of this many rows."""
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
@@ -183,7 +183,7 @@ def costs(
     *,
     stay: float = 0.0,
 ) -> Costs:
-    """Return the cost of the join with bins, by native calls, with a whole side, and in place.
+    """Return the costs of the join with bins, with native calls, with a whole side, and in place.
 
     The last two forms require `small` and `there`, respectively. With bins, `stay` is the number of
     rows and copies that are not shuffled, because all tasks receive the other side.

@@ -8,11 +8,11 @@ modulo the number of buckets::
     bucket   0   1   2   0   1   2   0   1     of three, for the keys of bucket 0
 
 The rules of `layout.py` for pairs and homes apply, because `slice(t)` increases with t. The slices
-of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to it
-only once. The other row of a pair is sent to a single bucket, where the pair is found. A full join
-copies both sides. In a full join, a bucket reports a pair if the left row is at home, and an
-unmatched row if that row is at home. Slices are so wide that a row is sent to at most two of them,
-so both rows of a pair are present in each home.
+of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to the
+bucket only once. The other row of a pair is sent to a single bucket, where the pair is found. A
+full join copies both sides. In a full join, a bucket reports a pair if the left row is at home, and
+an unmatched row if that row is at home. Slices are so wide that a row is sent to at most two of
+them, so each row's home receives both rows of a pair.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WIDTHS = 8
 
 @dataclass(frozen=True)
 class Cycle(Layout):
-    """Slices of one width, assigned to the partitions in turn; a key's hash selects the first."""
+    """Slices of equal width, assigned to partitions in turn; a key's hash selects the first one."""
 
     width: int = 1
 
@@ -57,7 +57,7 @@ class Cycle(Layout):
 
     @cached_property
     def before(self) -> Integers:
-        """Always -1: a row is sent to at most one turn of slices, so to no partition twice."""
+        """Always -1: a row is sent to at most one turn of slices, so never twice to a partition."""
         return np.full(2 * self.partitions, -1)
 
     def slices(
@@ -67,7 +67,7 @@ class Cycle(Layout):
         span: Span,
         hashes: Integers | None,  # noqa: ARG002 - no slice has pieces
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last place of each row in two turns."""
+        """Return the first and the last position of each row in two turns."""
         first = self._slice_of(times, span.first)
         last = self._slice_of(times, span.last) if span.copied else first
         begin = (first % self.partitions + bucket) % self.partitions

@@ -8,8 +8,9 @@ into one or more *slices* of time, and each slice is in a separate partition::
 
 The quantity by which rows are divided is called time here, although it is a value in a band join. A
 single bucket with one slice per partition divides rows only by time. Many buckets with one slice
-each divide rows only by key. The driver chooses a layout, and the tasks that send rows look up
-their places in it. This module contains only arithmetic, and depends on neither Spark nor Arrow.
+each divide rows only by key. The driver chooses a layout, and the tasks that send rows use it to
+look up the partitions of each row. This module contains only arithmetic, and depends on neither
+Spark nor Arrow.
 
 Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
 bucket, where `slice(t)` increases with `t`:
@@ -36,19 +37,19 @@ a row.
 
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
 them. The slice of that time then has several *pieces*, each in a separate partition. A row that is
-sent only to its home goes to one piece, which a hash of the row selects. A copied row goes to all
+sent only to its home goes to one piece, selected by a hash of the row. A copied row goes to all
 pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also apply to pieces.
-A partition can have pieces of several slices, and receives a row that is copied to several of them
-only once. If both sides are copied, each slice has one piece, because unmatched rows could not be
-detected otherwise.
+A partition can have pieces of several slices. A row that is copied to several of these pieces is
+sent to the partition only once. If both sides are copied, each slice has one piece, because
+unmatched rows could not be detected otherwise.
 
-Nearest rows. If a left row has one partner, the nearest right row of its key, most of the halo is
-unnecessary. `nearest.py` determines which rows are copied in this case. If rows have a start and an
-end, `overlap.py` determines their destinations.
+Nearest rows. If the only partner of a left row is the nearest right row with the same key, most of
+the halo is unnecessary. `nearest.py` determines which rows are copied in this case. If rows have a
+start and an end, `overlap.py` determines their destinations.
 
-Partial rows. If a left row is returned with aggregates of its partners, right rows that match every
-left row of a slice can be combined there. `covered` finds these slices, and `worker/partials.py`
-combines the rows that are sent to them.
+Partial rows. If left rows are returned with aggregates of their partners, right rows that match
+every left row of a slice can be combined there. `covered` finds these slices, and
+`worker/partials.py` combines the rows that are sent to them.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Reach:
-    """Bounds of `r.ts - l.ts` over all pairs, in the unit of division; None is unbounded.
+    """The bounds of `r.ts - l.ts` for all pairs, in the unit of the layout; None means unbounded.
 
-    `nearest` specifies that a left row needs at most two right rows of its key: the last one before
-    it, and the first one after it. `partial` specifies that one row can replace all right rows of a
-    key that match every left row of a slice. With `partial`, the distances of pairs extend to the
-    bounds, or to one step less.
+    `nearest` specifies that a left row needs at most two right rows with the same key: the last one
+    before the left row, and the first one after it. `partial` specifies that one row can replace
+    all right rows with the same key that match every left row of a slice. With `partial`, the
+    distances of pairs extend to the bounds, or to one step less.
     """
 
     lower: int | None
@@ -170,10 +171,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Places:
-    """Buckets with their places, and the row counts that a sample predicts.
+    """Buckets with their partitions, and the row counts that a sample predicts.
 
-    `rows` counts the rows of both inputs, `sent` the rows with their copies, and `fullest` those of
-    the fullest partition.
+    `rows` is the number of rows in both inputs, `sent` the number of rows including copies, and
+    `fullest` the number of rows in the fullest partition.
     """
 
     partitions: int
@@ -189,7 +190,7 @@ class Places:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether any bucket has more than one slice, and therefore copied rows."""
+        """Return whether any bucket has more than one slice. If so, some rows are copied."""
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
@@ -204,7 +205,7 @@ class Places:
 
     @cached_property
     def partition_of(self) -> Integers:
-        """The partition of each slice. Slices are numbered over all buckets."""
+        """The partition of each slice. Slices are numbered consecutively over all buckets."""
         return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
 
     def between(
@@ -236,7 +237,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Layout(Places):
-    """The places of rows that have one time, which depend on the reach of pairs."""
+    """The layout of rows that have a single time. Pairs lie within a reach."""
 
     copied: Copied
     reach: Reach
@@ -265,8 +266,8 @@ class Layout(Places):
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
         """Return the first and the last slice in which a right row matches all left rows.
 
-        If there are no such slices, the first is behind the last. All left rows in these slices are
-        more than the reach's lower bound before the right row, and less than its upper bound.
+        If there are no such slices, the first is greater than the last. All left rows in these
+        slices lie strictly within the reach of the right row.
         """
         # The slices between the first and the last are within the reach. If the reach is unbounded
         # at one end, so is the slice at that end.

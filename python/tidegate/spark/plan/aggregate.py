@@ -142,7 +142,7 @@ class AggregatePlan:
 
     @property
     def source(self) -> str | None:
-        """The column with the number of the DataFrame, if the result depends on it."""
+        """The column that contains the number of the DataFrame, if the result depends on it."""
         told = len(self.frames) > 1 and (self.streams or not self.combines)
         return self._free_name("source") if told else None
 
@@ -160,7 +160,7 @@ class AggregatePlan:
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
     def owner(self, layout: Layout) -> str | None:
-        """Return the name for a column with the bucket of each key; None if it is not needed."""
+        """Return the name of the column for each key's bucket, or None if it is not needed."""
         told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 
@@ -183,7 +183,7 @@ class AggregatePlan:
 
     @property
     def merges(self) -> bool:
-        """Return whether the buckets of a stream compute parts of windows, which are merged."""
+        """Return whether the buckets of a stream compute parts of windows that are merged later."""
         is_asked = self.parallelism == "auto" and not self.aggregation.by
         return self.streams and self.combines and is_asked
 
@@ -195,7 +195,7 @@ class AggregatePlan:
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
-        """The aggregation that merges parts of windows, and the name of the column of ends."""
+        """The aggregation that merges parts of windows, and the name of the window-end column."""
         _, final = self.by_slice
         # Windows are one step of time long, so only parts with the same start are merged.
         parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
@@ -217,7 +217,7 @@ class AggregatePlan:
 
     @property
     def _slice_length(self) -> Length:
-        """The length of a slice, with the unit of times."""
+        """The length of a slice: an integer, or a duration in the unit of the times."""
         if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
             return self.slice
         return np.timedelta64(self.slice, "D" if self.in_days else "us")
@@ -236,7 +236,10 @@ class AggregatePlan:
 
     @property
     def sends_slices(self) -> bool:
-        """Return whether aggregates of slices are sent. Streams send rows, which may be late."""
+        """Return whether aggregates of slices are sent instead of rows.
+
+        For streams, rows are sent, because they may be late.
+        """
         return self.combines and not self.streams
 
     def packed(self, layout: Layout) -> DataFrame:
@@ -258,7 +261,7 @@ class AggregatePlan:
 
     @property
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
-        """The aggregation from rows to slices, and the aggregation from slices to windows."""
+        """The aggregation of rows into slices, and the aggregation of slices into windows."""
         query = self.aggregation
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (

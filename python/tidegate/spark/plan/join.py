@@ -187,7 +187,7 @@ def _check_streams(plan: Plan) -> None:
 
 
 def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
-    """Return whether a function's result depends on the order of rows, even in its last bit."""
+    """Return whether a function's result depends on row order, even if only in its last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
@@ -351,13 +351,13 @@ class Plan:
         return self.query.is_overlap or any(self.query.row_ends)
 
     def intervals(self, side: int) -> Intervals:
-        """Return the starts and ends of the rows of a side, in a form for the workers."""
+        """Return the starts and ends of the rows of a side, in the form for the workers."""
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
 
     def starts_and_ends(self, side: int) -> StartsAndEnds:
-        """Return the start and end columns of an overlap join, in a form for the workers."""
+        """Return the start and end columns of an overlap join, in the form for the workers."""
         start, end = self.inputs[side].interval
         return StartsAndEnds(side, self.starts_and_ends_named[side], (start, end), self.axis)
 
@@ -429,7 +429,7 @@ class Plan:
     def _packing(
         self, side: int, layout: Layout | OverlapLayout, extra: int
     ) -> Callable[[Batches], Batches]:
-        """Return the function that packs a side, whose rows have `extra` columns at the end."""
+        """Return the function that packs the rows of a side, with `extra` columns at the end."""
         if isinstance(layout, OverlapLayout):
             return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
         mine = self.inputs[side]

@@ -37,7 +37,7 @@ def check_host(session: SparkSession) -> None:
 
 
 def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
-    """Reject a time column without a watermark, and rows that the watermark has passed."""
+    """Reject a time column without a watermark, and rows that are older than the watermark."""
     _check_rows_in_time(frame, stream)
     if WATERMARK not in frame.schema[name].metadata:
         message = f"{stream}: column {name!r} has no watermark, "

@@ -1,7 +1,7 @@
 """Converts the values by which rows are divided to 64-bit integers, preserving their order.
 
 The join itself compares the original values. The integers only determine where rows are sent, so a
-reach can be wider than the join's own, but never narrower.
+reach can be wider than that of the join itself, but never narrower.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class DecimalAxis:
-    """Decimals and integers as whole numbers, with `scale` decimal places."""
+    """Decimals and integers, as integers with `scale` implied decimal places."""
 
     scale: int
 
@@ -72,7 +72,7 @@ def _low_words(decimals: pa.Array) -> Integers:
 
 @dataclass(frozen=True)
 class FloatAxis:
-    """Numbers as multiples of a power of two, rounded down; if `step` is None, as their bits."""
+    """Numbers as multiples of a power of two, rounded down; if `step` is None, as bit patterns."""
 
     step: float | None
 
@@ -135,8 +135,8 @@ def whole(lower: float | None, upper: float | None) -> Reach:
     """Return a reach from bounds that the native plan counts in whole steps.
 
     There may be no whole step between the bounds, as from "1h" to "23h" after a date. The native
-    plan rounds the bounds inwards, so they cross. No rows match in this case, but they are divided
-    as usual.
+    plan rounds both bounds inwards, so the lower bound exceeds the upper one. No rows match in this
+    case, but the rows are divided as usual.
     """
     low, high = (None if end is None else int(end) for end in (lower, upper))
     if low is not None and high is not None and low > high:

@@ -128,16 +128,16 @@ def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -
 
 
 def struct(session: SparkSession, schema: StructType | str) -> StructType:
-    """Return a Spark schema, which can be given as a string."""
+    """Return a Spark schema, which may be passed as a string."""
     if isinstance(schema, StructType):
         return schema
     return session.createDataFrame([], schema).schema
 
 
 def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
-    """Return the Arrow types that Spark uses for `schema`. Plain types are known without a job.
+    """Return the Arrow types that Spark uses for `schema`. Simple types are known without a job.
 
-    Spark reports these types only in the result of a job. Even without rows, such a job takes a
+    Spark reports other types only in the result of a job. Even without rows, such a job takes a
     tenth of a second.
     """
     kinds = [_plain(field.dataType) for field in schema]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def layout(plan: Plan) -> Layout:
-    """Return the layout of streams: slices if they are requested or there is no key."""
+    """Return the layout of streams: slices if requested or if there is no key."""
     number = buckets(plan.partitions, plan.left.sparkSession)
     if plan.is_sliced:
         of_how: dict[str, Copied] = {"right": "left", "full": "both"}
@@ -106,7 +106,7 @@ _UNTOLD = {"algorithm", "batch_rows", "max_rows", "settings", "threads"}
 
 
 def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
-    """Return the arguments that identify a query in a checkpoint, as in earlier versions."""
+    """Return the arguments that identify a query in a checkpoint, as earlier versions do."""
     known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
     if plan.max_width is not None:
         known["max_width"] = plan.max_width

@@ -37,9 +37,9 @@ _BUCKETS = 64
 def buckets(partitions: int | None, session: SparkSession) -> int:
     """Return the requested number of buckets, or by default one for each task of a micro-batch.
 
-    More buckets would not divide the work further, and each costs requests to Spark in every
-    micro-batch. If there are many tasks, only every second or third has a bucket, so that no task
-    has two.
+    More buckets would not divide the work further, and each bucket makes requests to Spark in every
+    micro-batch. If there are many tasks, only every second or third task has a bucket, so that no
+    task has two.
     """
     tasks = shuffle_partitions(session)
     even = max(n for n in range(1, min(_BUCKETS, tasks) + 1) if tasks % n == 0)
@@ -90,7 +90,7 @@ def division(layout: Layout) -> tuple[int, int] | None:
 
 
 def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
-    """Return metadata without the watermark, because results are older than it promises."""
+    """Return metadata without the watermark, because results are older than the watermark."""
     return {key: value for key, value in metadata.items() if key != WATERMARK}
 
 

@@ -1,11 +1,11 @@
 """Runs native operators for streams in a Python worker, with their rows in Spark's state store.
 
 Each bucket of keys has its own native operator. The rows that a micro-batch adds to a bucket are
-appended to the store once, as one *entry*. The entry is removed once none of its rows can matter
-any more. While the operator stays in the worker's memory from batch to batch, entries are never
-read. The store is still authoritative. Every update of a bucket writes a new random number into the
+appended to the store once, as one *entry*. The entry is removed once none of its rows can still
+matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
+The store is still authoritative. Every update of a bucket writes a new random number into the
 *header* of the bucket, an entry with a separate key. An operator in memory is used only if its
-number matches the header. If the numbers differ, the batch of the operator was not committed, or
+number matches the header. If the numbers differ, the operator's last batch was not committed, or
 another worker has since processed the bucket. If no operator can be used, a new one is created. The
 new operator receives the entries of the bucket and is advanced to the watermark in the header.
 Results up to that watermark have already been emitted. A join that emits pairs does not recompute
@@ -13,16 +13,16 @@ old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
-old watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
-must be out of date.
+old watermark. Every bucket is updated whenever the watermark rises, so such operators must be out
+of date.
 
-Judging by its time alone, a row may be needed indefinitely. Examples are the last right row of a
-key, which a left row may match, and a row of an open session. The operator drops such a row once a
+Judged by its time alone, a row may be needed indefinitely. Examples are the last right row with a
+key, which a left row may match, and a row in an open session. The operator drops such a row once a
 later row replaces it, or once the state of the session includes it. Without further measures, the
 entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
-removed once they have somewhat more bytes than the last *snapshot* of the operator. A new snapshot
-then becomes the first of the following entries. As a result, no row is written more than about
-twice, and the store has about twice the size of the operator's state.
+removed once they take up somewhat more space than the operator's last *snapshot*. A new snapshot
+then becomes the first new entry. As a result, no row is written more than about twice, and the
+store is about twice as large as the operator's state.
 
 `operators.py` defines the operators and the rows that they store.
 """
@@ -126,7 +126,7 @@ def read_header(stored: tuple[int, list[bytes]]) -> Header:
 
 @dataclass
 class Size:
-    """The bytes of a bucket's last snapshot, and of the entries that were written since."""
+    """The size of a bucket's last snapshot, and of the entries written since then, in bytes."""
 
     snapshot: int = 0
     since: int = 0
@@ -461,7 +461,7 @@ def _drop_outdated(taken: Place, watermark: int) -> None:
     """Drop operators that can no longer match any header or have not been used for a long time.
 
     `watermark` comes from the header of the `taken` bucket. The micro-batch that wrote this header
-    also wrote one with the same watermark for every other bucket of the query that has state.
+    also wrote a header with the same watermark for every other bucket of the query that has state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):
