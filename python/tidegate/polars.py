@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-# Checks the feature rather than the version, which may be that of a release candidate.
+# This checks for the feature, because the version may be that of a release candidate.
 if "explain_name" not in inspect.signature(register_io_source).parameters:
     _message = f"tidegate.polars needs polars 2 or later, but this is {pl.__version__}; "
     _message += "run pip install --upgrade polars"
@@ -105,7 +105,7 @@ class Joins:
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
                 frame = _frame(batch, columns)
-                # polars applies `most` before the filter.
+                # Polars applies `most` before the filter.
                 if most is not None:
                     frame = frame.head(most)
                     most -= frame.height

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-# How long a server may take to answer, in seconds.
+# The maximum time to wait for a response from a server, in seconds.
 TIMEOUT_S = 60
 
 # The number of bytes per request. Each request takes at least one round trip.

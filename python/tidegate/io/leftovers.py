@@ -31,9 +31,9 @@ LEFTOVER = re.compile(r"(\.tidegate-[0-9a-f]{16})(\.tmp|\.mark)")
 # A file that was just created may not be locked yet.
 LEFTOVER_AGE_S = 60
 
-# File systems do not allow longer names.
+# The maximum length of a file name. File systems do not allow longer names.
 NAME_BYTES = 1024
-# Enough to recognize a mark that is too long.
+# The number of bytes to read from a mark. A mark that is too long can still be recognized.
 MARK_BYTES = 2 * NAME_BYTES
 
 
@@ -59,7 +59,7 @@ def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 - some names are not valid paths
     except OSError:
-        # A folder may be writable but not readable.
+        # Some folders are writable but not readable.
         return []
 
 
@@ -95,7 +95,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
     made, old = folders_of(stem)
     if _is_own_folder(old):
         if not os.path.lexists(target):
-            # Without the new folder, the old one may be the only copy of the data.
+            # If the new folder is missing, the old folder may be the only copy of the data.
             (made if _is_own_folder(made) else old).rename(target)
         shutil.rmtree(old, ignore_errors=True)
     if _is_own_folder(made):

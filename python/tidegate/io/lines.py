@@ -11,8 +11,9 @@ import numpy as np
 
 QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 # Matches a quoted value at the beginning of a value, and a quote elsewhere, which is text. Before
-# Python 3.11.5, a possessive repetition is wrong if it contains a choice. The outer repetition need
-# not be possessive: a shorter match would be followed by a quote instead of a line end.
+# Python 3.11.5, possessive repetitions that contain alternatives match incorrectly. The outer
+# repetition does not have to be possessive, because a shorter match would be followed by a quote
+# instead of a line end.
 PART = re.compile(
     rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*',
 )
@@ -73,7 +74,7 @@ class LineEnds:
         elif rest.end(1) == len(text):
             self._before = CLOSED
         else:
-            # A quote at the end is text, and so is another quote after it.
+            # A quote at the end is text, and so is a quote that follows it.
             self._before = text[-1:].replace(b'"', b"x")
         return end
 

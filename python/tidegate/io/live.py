@@ -38,7 +38,7 @@ from tidegate.io.files import (
 )
 from tidegate.io.growing import ANEW, Edges, Mark
 
-# The end mark of an Arrow stream.
+# The end marker of an Arrow stream.
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 

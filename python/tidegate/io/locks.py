@@ -41,7 +41,7 @@ def held(path: Path, what: str) -> Iterator[None]:
                 "stop that run, or give another state and another OUT"
             )
             raise StateError(message)
-        # The previous holder may have removed the file since it was opened here.
+        # The previous holder of the lock may have removed the file after it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 break
@@ -49,7 +49,7 @@ def held(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while the lock is held, if the system can remove open files.
+        # The file is removed while the lock is held, if the system can remove open files.
         if os.name == "posix":
             path.unlink(missing_ok=True)
         os.close(descriptor)

@@ -48,10 +48,10 @@ WRITTEN = {
 
 # pyarrow's default limit of 1,024 applies per batch, and users do not know the batch size.
 MOST_FOLDERS = 1 << 20
-# Well below the number of files that a process may have open, which is often 1,024.
+# The number is well below the limit on the open files of a process, which is often 1,024.
 OPEN_FILES = 256
 
-# How often a wait checks for a signal or an error.
+# The interval at which a waiting thread checks for a signal or an error.
 PATIENCE_S = 0.05
 
 

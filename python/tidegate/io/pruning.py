@@ -131,7 +131,7 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
     for group in groups:
         for column in columns:
             stored = _stored(group, column)
-            # A nested column has several parts; it counts as one of average size.
+            # A nested column has several parts, and is counted as one column of average size.
             parts = group.metadata.num_columns
             size += (
                 group.metadata.total_byte_size // parts
@@ -228,7 +228,7 @@ def pruned(
     columns, (lower, upper) = plan.time
     for side, column in zip(sides, columns, strict=True):
         side.look_at(column)
-    # If the times of a row group are unknown, one may be null, which the call has to report.
+    # If the times of a row group are unknown, one of them may be null. The call has to report that.
     if any(side.spans is None or side.step is None for side in sides):
         return left, right
     below = None if lower is None or plan.looks_back else int(lower)
@@ -249,7 +249,7 @@ def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: st
     step = min(left.step or 1, right.step or 1)
     below = None if lower is None else lower * step
     above = None if upper is None else upper * step
-    # The times that a row of one side can match on the other side.
+    # The times on the other side that a row of one side can match.
     of_left = [_reach(span, below, above) for span in left.spans]
     backward = (None if above is None else -above), (None if below is None else -below)
     of_right = [_reach(span, *backward) for span in right.spans]

@@ -41,7 +41,8 @@ from tidegate.io.files import (
 # The number of rows read from a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
 
-# The number of files whose schemas are read at the same time. Most of the time is latency.
+# The number of files whose schemas are read at the same time. Latency accounts for most of the
+# time.
 ASKED_AT_ONCE = 16
 
 # Options for reading a dataset with few batches in memory. With threads, a dataset would read far
@@ -287,7 +288,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     names = files.names
     _schema_of(names[0], of_format.make_fragment(files.paths[0], files.place.filesystem), layout)
     with reading(files.place.address, layout):
-        # Uses the columns of the first file, with which the other files are compared.
+        # This uses the columns of the first file. The other files are compared with it.
         dataset = ds.FileSystemDatasetFactory(
             files.place.filesystem, [*files.paths], of_format, options
         ).finish()
@@ -371,7 +372,7 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
                 raise SchemaError(message)
 
 
-# Files that are read from their beginnings
+# Files that are read from the beginning
 
 
 def _of_file(files: Files, at: int, layout: Format, how: Reading) -> Piece:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# How long a thread waits for results, in seconds; at exit, Python waits for its threads.
+# The maximum time that a thread waits for results, in seconds. At exit, Python waits for the
+# thread.
 _PATIENCE = 0.5
 
 # The interval between two attempts to push into a full source, in seconds.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # The interval at which a waiting thread checks the other threads, in seconds.
 _PATIENCE = 0.1
 
-# Snapshots begin with these bytes and a version. The links as text and the states of the operators
-# follow, each with its length, and then a checksum of everything before it.
+# Snapshots begin with these bytes and a version. They are followed by the links as text and the
+# states of the operators, each with its length, and by a checksum of all preceding bytes.
 _MAGIC = b"TIDECHAIN"
 _VERSION = 1
 _LENGTH = struct.Struct("<Q")
@@ -368,7 +368,7 @@ class RunningChain:
             ClosedError: The chain runs in the process that this one was forked from.
             Exception: Any exception that the sink or an operator has raised.
         """
-        # A thread that fails stops all others, so all of them end.
+        # A thread that fails stops all other threads, so all threads end.
         until = None if timeout is None else time.monotonic() + timeout
         for running in self._all:
             rest = None if until is None else max(0.0, until - time.monotonic())

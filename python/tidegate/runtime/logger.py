@@ -22,7 +22,8 @@ _LEVELS = {
 # is needed. A lock could deadlock if a signal handler pushes rows or if the process forks.
 _TOLD: dict[tuple[str, int], float] = {}
 
-# The maximum number of entries before all are dropped. Most belong to sources that no longer exist.
+# The number of entries at which all of them are dropped. Most belong to sources that no longer
+# exist.
 _MOST = 10_000
 
 

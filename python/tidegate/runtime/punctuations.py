@@ -53,7 +53,7 @@ class Punctuated(Taker):
         if promised is None or promised == self.last:
             return
         columns = [*self.nulls, pa.array([promised], pa.int64())]
-        # A full queue receives a later punctuation instead.
+        # If the queue is full, it receives a later punctuation instead.
         if self.sink.give(pa.RecordBatch.from_arrays(columns, schema=self.schema)):
             self.last = promised
 

@@ -89,7 +89,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
                 _built([value], field.type).to_pylist()
             except errors as error:
                 raise _unfit(name, field, number, value, str(error)) from None
-        # Each value fits the type, but together they are too many for a dictionary.
+        # Each value fits the type, but there are too many values for the dictionary.
         message = f"{name}: column `{field.name}`: the values of the list do not fit {field.type}: "
         raise TidegateError(message + str(together)) from None
     for number, (value, kept) in enumerate(zip(column, found, strict=True)):
@@ -169,6 +169,6 @@ def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401
         inner = type_.value_type
         return len(items) == len(kept) and all(map(_is_kept, items, kept, [inner] * len(kept)))
     if isinstance(value, np.datetime64 | np.timedelta64):
-        # The value is in the unit of the column, and has no time zone.
+        # The value has the unit of the column and no time zone.
         return getattr(type_, "tz", None) is None
     return bool(kept == value)

@@ -31,7 +31,7 @@ _PATIENCE = 0.1
 # The interval between two attempts to push into a full source, in seconds.
 _ROOM = 0.001
 
-# The instances whose threads may still run.
+# The instances whose threads may still be running.
 _RUNNING: weakref.WeakSet[Running] = weakref.WeakSet()
 
 

@@ -30,7 +30,7 @@ def waits_for(thread: int, other: int) -> bool:
                 found += _awaited(frames, frames[one])
         return False
     finally:
-        # The frames include this one. The cycle would keep all objects in the frames alive.
+        # The frames include the current one. This cycle would keep all objects in the frames alive.
         frames.clear()
 
 

@@ -334,7 +334,7 @@ def explain(
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
         message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
-    # `bind` rejects unknown arguments and names missing ones.
+    # `bind` rejects unknown arguments and reports the names of missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}

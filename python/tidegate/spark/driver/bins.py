@@ -42,7 +42,8 @@ _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000
 # The maximum size in bytes of a Spark hash table in each task. Spark never spills it to disk.
 _HASHED = 1 << 26
 
-# The share of a task's memory that a hash table may use if rows of one key and bin are adjacent.
+# The share of a task's memory that a hash table may use if rows with the same key and bin are
+# adjacent.
 _SHARE = 1 / 4
 
 # The maximum size in bytes of a table of all copied rows that is sent to every task. Nothing is
@@ -51,7 +52,7 @@ _WHOLE = 1 << 26
 
 # The maximum size in bytes of a hash table of all copied rows if nothing else is known about them.
 # If most of them share one key and time, a single task receives them. The table can be larger if
-# the settings grant each task more memory, and if rows of one key and bin are adjacent.
+# the settings grant each task more memory, and if rows with the same key and bin are adjacent.
 _ONE_TASK = 1 << 29
 
 # The number of rows that a job reads from the start of a large table, in half a second. A sample
@@ -220,7 +221,7 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
         rows = rows.selectExpr(*names, "key", "first", "case when last <> first then last end last")
         rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
         rows = rows.where("bin is not null")
-    # Two bins of one key have different hashes, so no pair is found twice.
+    # Two bins of the same key have different hashes, so no pair is found twice.
     return rows.selectExpr(*names, f"key ^ bin {name}h")
 
 
@@ -319,7 +320,7 @@ def _results(plan: Plan) -> list[Column]:
         column = F.col(f"{origin.side[0]}{at}")
         if side == LEFT and plan.keeps[RIGHT] and origin.name in shared:
             other = plan.columns.right.names.index(shared[origin.name])
-            # If the types of both sides differ, the result has the wider one.
+            # If the types of the two sides differ, the result has the wider type.
             column = F.coalesce(column, F.col(f"r{other}"))
         results.append(column.alias(field.name, metadata=field.metadata))
     return results

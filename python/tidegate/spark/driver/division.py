@@ -29,21 +29,22 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
 
-# The number of rows sampled from both sides together. It determines a partition's share to within a
-# few percent. The rows are drawn from this fraction, so drawing costs little compared with the
-# scan.
+# The number of rows sampled from both sides together. This number determines the size of a
+# partition to within a few percent. The rows are drawn from this fraction, so drawing costs little
+# compared with the scan.
 SAMPLED = 20_000
 FRACTION = 0.02
 
-# The maximum number of cells (rows times columns) in a partition. As numbers, they take about
-# 128 MB of a worker's memory.
+# The maximum number of cells (rows times columns) in a partition. If they contain numbers, they
+# take up about 128 MB of a worker's memory.
 PARTITION_CELLS = 16_000_000
 
 # The number of rows that justifies a task.
 _PARTITION_ROWS = 10_000
 
-# Up to this number of rows on both sides together, rows are divided by key without a sample, which
-# would take as long as the join. Even if they all have one key, a single task joins them quickly.
+# Up to this number of rows on both sides together, rows are divided by key without a sample. A
+# sample would take as long as the join. Even if all rows have the same key, a single task joins
+# them quickly.
 _FEW = 250_000
 
 
@@ -102,7 +103,8 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     """Return the layout of an aggregation of tables. Runs the sampling job only if it is needed."""
     session = plan.frames[0].sparkSession
     if plan.aggregation.session is not None:
-        # All rows of a key must be in one partition, because any of them can extend a session.
+        # All rows with the same key must be in one partition, because any of them can extend a
+        # session.
         one_group = not plan.aggregation.by
         partitions = 1 if one_group else plan.partitions or shuffle_partitions(session)
         return by_key(partitions, "right", plan.reach)

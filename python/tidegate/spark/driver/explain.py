@@ -160,7 +160,7 @@ def _ties(plan: Plan) -> str:
     """Describe the order in which functions process right rows."""
     if plan.order is None:
         return "no result depends on the order of right rows"
-    # A band join with windows compares times, too.
+    # A band join with windows also compares times.
     by_number = plan.order.by_number and plan.native.time is None
     of = "right rows" if by_number else "right rows with equal times"
     return f"{of} are ordered by value, starting with {plan.order.on}"

@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The number of files whose footers are read. Each costs one or two requests to the storage.
+# The number of files whose footers are read. Each footer requires one or two requests to the
+# storage.
 _LOOKED_AT = 3
 
 # Spark reports at least this many bytes if it does not know the size.
@@ -44,8 +45,8 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
         relation = _read(plan, nodes)
         return None if relation is None else _rows_read(frame, relation)
     except (Py4JError, PySparkException, TypeError):
-        # A file is missing or encrypted, or the reader is a vendor's. The caller then relies on
-        # the size in bytes.
+        # A file is missing or encrypted, or the reader is a vendor's. In these cases, the caller
+        # relies on the size in bytes.
         return None
 
 

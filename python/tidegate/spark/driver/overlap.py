@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import Intervals
     from tidegate.spark.worker.task import Batches
 
-# If a partition has this multiple of the mean number of rows, a job that may balance the partitions
-# is worth its cost.
+# If a partition has this multiple of the mean number of rows, it is worth running a job that may
+# balance the partitions.
 _UNEVEN = 1.3
 
-# The length of rows that are too long for 64 bits.
+# The length that represents rows whose length exceeds 64 bits.
 _ANY = 2**63 - 1
 
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}

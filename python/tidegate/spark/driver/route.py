@@ -112,7 +112,7 @@ class _Near(NamedTuple):
 
 
 # The functions for which the costs of all forms are compared. With other functions, a small side is
-# always sent whole.
+# always sent in full.
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _NO_SAMPLE = "bins cost at most slightly more for any number of pairs, so no rows are sampled"

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import StartsAndEnds
     from tidegate.spark.worker.task import Batches, Call
 
-# The maximum size in bytes of a side that `auto` sends whole. Each Python worker holds a copy.
+# The maximum size in bytes of a side that `auto` sends in full. Each Python worker holds a copy.
 LIMIT = 1 << 26
 
 # A side that Spark estimates at no more than this many bytes is collected immediately, up to a
@@ -80,7 +80,8 @@ def chosen(plan: Plan) -> Choice:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
         return Choice(None, f"parallelism is {plan.parallelism!r}")
-    # Every task has all rows of the whole side, so no task can tell which of them are unmatched.
+    # Every task has all rows of the whole side, so no task can determine which of these rows are
+    # unmatched.
     sides = [side for side in (RIGHT, LEFT) if not plan.reports[side]]
     if not sides:
         return Choice(None, "a full join returns the unmatched rows of both sides")
@@ -108,12 +109,12 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
     likely = None if estimated == _UNKNOWN else _of_files(plan, side, width)
-    # If there are many files, the footers of a few give only an estimate. It is trusted only if it
-    # is at most half or more than twice the limit.
+    # If there are many files, the footers of a few give only an estimate. The estimate is trusted
+    # only if it is at most half or more than twice the limit.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
     # Counting computed rows costs as much as collecting them, so they are collected immediately.
-    # Strings may be long, so their bytes are counted first.
+    # Strings can be long, so their bytes are counted first.
     if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Division = Literal["auto", "key", "time", "hybrid"]
 
-# A partition may hold this multiple of the mean. Below 1.1, noise in the sample would decide.
+# A partition may hold this multiple of the mean. Below 1.1, the choice would depend on noise in the
+# sample.
 BALANCED = 1.1
 
 # Heavy slices are cut into pieces if a partition exceeds this multiple of the mean by this number
@@ -30,7 +31,8 @@ BALANCED = 1.1
 _HEAVY = 1.2
 _DEVIATIONS = 4
 
-# The number of buckets per partition. It is large enough for uncut buckets to be spread evenly.
+# The number of buckets per partition. With this number, buckets that are not cut can be evenly
+# distributed.
 BUCKETS = 8
 
 # The number of splits to try beyond those that the frequencies require. More splits had no benefit
@@ -93,7 +95,8 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
     """
     loads = _bucket_loads(sample, BUCKETS * partitions, copied, reach)
     best = spread_out(loads, partitions, BALANCED * sample.rows / partitions, most)
-    # Few of many buckets are cut, and finding the rows of one takes as long as reading all rows.
+    # Few of many buckets are cut, and finding the rows of a single bucket takes as long as reading
+    # all rows.
     buckets = tuple(
         cut(_centres(sample.of_bucket(b, len(best)), reach), homes)
         if len(homes) > 1

@@ -45,13 +45,14 @@ _WIDE_ENOUGH = 1.5
 # Costs grow linearly with the number of pairs, so two values are enough.
 _FEWEST, _MOST = 0.0, 1_000.0
 
-# Rows of one key and bin form a group. Rows count as adjacent if there are at most this many groups
-# per row. The first 10,000 of 10 million rows in time order have 0.17 groups per row with 10 keys,
-# 0.20 with 1,000 and 0.95 with 100,000. If half of the rows share one key, they have up to 0.54.
-# With 0.95 groups per row, bins took 1.6 to 1.9 times as long as with 0.17.
+# Rows with the same key and bin form a group. Rows count as adjacent if there are at most this many
+# groups per row. The first 10,000 of 10 million rows in time order have 0.17 groups per row with 10
+# keys, 0.20 with 1,000 and 0.95 with 100,000. If half of the rows share one key, there are up to
+# 0.54 groups per row. With 0.95 groups per row, bins took 1.6 to 1.9 times as long as with 0.17.
 _ALONE = 0.75
 
-# Without a sample, bins may cost up to this multiple of native calls. The cost model is not exact.
+# Without a sample, bins may cost up to this multiple of the cost of native calls. The cost model is
+# not exact.
 _ABOUT = 1.05
 
 # The number of sampled pairs that is enough for an estimate. The mean error is then a few percent.

@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Protocol
 _ROW = 300.0
 _CELL = 40.0
 
-# Nanoseconds to look up a row that is not shuffled, in a table that every task has in full.
+# Nanoseconds to look up a row that is not shuffled, in a table that every task has a full copy of.
 _LOOKED_UP = 240.0
 
 # Nanoseconds to compare two rows with the same key and bin, and for each column of a result pair.
@@ -53,8 +53,8 @@ _TAKEN = 15.0
 # Nanoseconds for a job that reads keys and times before the join is planned, and for each row.
 _JOB, _LOOKED_AT = 500_000_000.0, 100.0
 
-# Bins are chosen if they cost at most this share of the cheapest other form. Neither a sample nor
-# the constants are exact.
+# Bins are chosen if their cost is at most this share of the cost of the cheapest other form.
+# Neither a sample nor the constants are exact.
 _CLEARLY = 0.8
 
 Form = Literal["whole", "native", "bins", "in place"]

@@ -77,8 +77,8 @@ class Span(NamedTuple):
 
 
 # The largest distance of a bound from zero. Borders are at most half as far away, so the difference
-# between a border and a bound fits into 64 bits. In microseconds, the limit is later than the year
-# 140000.
+# between a border and a bound fits into 64 bits. If times are in microseconds, the limit lies after
+# the year 140000.
 LIMIT = 2**62
 
 

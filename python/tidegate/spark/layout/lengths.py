@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.balance import Division
 
-# The sides whose rows need all of their matches at home: one side, or both. In an inner join, this
-# can be either side.
+# The sides whose rows need all of their matches at home: one side, or both. An inner join can use
+# either side.
 Kept = Literal["left", "right", "both", "either"]
 
 # Rows that are longer than one of these shares of the sampled rows may have a separate layer.
 _SHORT = (0.5, 0.9, 0.99, 0.999, 1.0)
 
-# Long rows have a separate layer only if their length is at least this multiple of the others'.
+# Long rows have a separate layer only if they are at least this many times as long as the other
+# rows.
 _LONGER = 2
 
 # The number of cuts into two layers that are tried on the sample.
@@ -269,7 +270,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
     )
     pieces = [1, *counts.tolist()]
     if borders[0] == times[0]:
-        # No row is before the first border, so the first slice is empty.
+        # There are no rows before the first border, so the first slice is empty.
         borders, pieces = borders[1:], [1 + pieces[1], *pieces[2:]]
     return Bucket(
         tuple(range(degree)), tuple(borders.tolist()), tuple(pieces) if max(pieces) > 1 else ()

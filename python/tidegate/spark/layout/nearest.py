@@ -56,7 +56,8 @@ def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
     # The first and the last row of a key in each slice where the key has rows.
     earliest = order[begins]
     latest = order[np.append(begins, len(order))[1:] - 1]
-    # A row is the nearest one up to and including the next slice that has rows of its key.
+    # A row is the nearest one up to and including the next slice that contains rows with the same
+    # key.
     follows = key[begins][1:] == key[begins][:-1]
     until = reached.last[latest]
     until[:-1] = np.where(follows, np.minimum(until[:-1], home.last[earliest[1:]]), until[:-1])

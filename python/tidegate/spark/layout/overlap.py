@@ -184,7 +184,7 @@ class OverlapLayout(Places):
         numbers, partitions = np.concatenate(rows), self.partition_of[np.concatenate(slices)]
         are_copies = np.concatenate(copies).astype(np.bool_)
         if len(ways) > 1 or self._has_several:
-            # If a row has several places in a partition, the one at home sorts first.
+            # If a row is sent to a partition several times, the destination at home sorts first.
             every = np.unique((numbers * self.partitions + partitions) * 2 + are_copies)
             every = every[np.flatnonzero(np.diff(every // 2, prepend=-1))]
             numbers, partitions = np.divmod(every // 2, self.partitions)

@@ -478,7 +478,7 @@ class Plan:
                 *ends,
             )
         if self.query.has_prevailing:
-            # The last row before an interval can be any distance before it.
+            # The last row before an interval can be arbitrarily far before it.
             ends = None, ends[1]
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
         # The slices of a stream in one bucket are far apart, so a bucket does not know the nearest

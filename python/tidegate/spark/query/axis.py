@@ -24,7 +24,8 @@ Integers = npt.NDArray[np.int64]
 
 _DAY = 86_400_000_000
 
-# The number of steps in a band of floats. Rounding outwards then adds a thousandth of the band.
+# The number of steps in a band of floats. With this number, rounding outwards adds a thousandth of
+# the band.
 _STEPS = 1024
 
 

@@ -51,8 +51,8 @@ def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataF
     # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
-    # Spark places a key by its hash. Each bucket has a separate task if the number of buckets
-    # divides the number of tasks.
+    # Spark assigns a key to a task by its hash. Each bucket has a separate task if the number of
+    # buckets divides the number of tasks.
     places = tuple(hashed_to(buckets))
     place = F.expr(f"array({', '.join(map(str, places))})[partition]")
     place = F.when(F.col("partition") == MARK, MARK).otherwise(place)

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # The names and types of a bucket's data in the store. The format number must change with them. The
-# types are not given as text, which Spark would parse in each task of each micro-batch. There is
+# types are not strings, because Spark would parse them in each task of each micro-batch. There is
 # only one state variable, because Spark creates encoders for each of them in every task.
 _FORMAT = 5
 _KEY = StructType().add("entry", LongType())
@@ -81,8 +81,8 @@ _ENTRY = StructType().add("until", LongType()).add("rows", ArrayType(BinaryType(
 # The key of the entry with the header. Before format 5, the header was a separate state variable.
 _HEADER = (-1,)
 
-# The codec for rows in the store, which follow their uncompressed size. RocksDB's own codec leaves
-# a third more bytes.
+# The codec for rows in the store, which follow their uncompressed size. With RocksDB's own codec,
+# rows take up a third more space.
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SIZE = 8
 
@@ -103,7 +103,7 @@ _MILLISECOND = 1_000
 # The version in the header of a mark, which has no operator.
 _MARKED = "mark"
 
-# The watermark of a query that has none yet. No row is older.
+# The watermark of a query that has none yet. No row is older than it.
 _NONE = -(2**63) + 1
 
 
@@ -256,7 +256,7 @@ class Processor(StatefulProcessor):
         numbers = Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key)
         yield _row(None, None, digested.told(numbers))
         if first == end:
-            # The bucket has no entries left, so its header is removed, too.
+            # The bucket has no entries left, so its header is also removed.
             self._entries.clear()
             return
         if not old.version or old.watermark != watermark:
@@ -286,7 +286,7 @@ class Processor(StatefulProcessor):
         if stored is not None:
             header = read_header(stored)
         elif self._entries.exists():
-            # The state has an earlier format, with the header in another place.
+            # The state has an earlier format, in which the header is stored elsewhere.
             header = Header(0, "", 0, 0, _NONE, "")
         else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")

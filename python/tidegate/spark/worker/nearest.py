@@ -91,7 +91,7 @@ class NearestPacker:
                 continue
             crossing = [self._nearest(pa.concat_tables(crossing))]
             size = crossing[0].nbytes
-            # If rows filled half of the space, they would have to be compared again too soon.
+            # If these rows filled half of the space, they would have to be compared again too soon.
             if size >= _HELD // 2:
                 yield from self._sent(crossing.pop())
                 size = 0

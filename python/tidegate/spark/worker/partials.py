@@ -216,7 +216,7 @@ class PartialsPacker:
             if not covering.any():
                 yield from self.packer.sent(rows, first, last)
                 continue
-            # Rows are sent unchanged to the slices before and behind those that they cover.
+            # Rows are sent unchanged to the slices before and after those that they cover.
             yield from self._sent(rows, first, np.where(covering, begin - 1, last))
             yield from self._sent(rows, np.where(covering, end + 1, last + 1), last)
             numbers = np.flatnonzero(covering)
