@@ -36,8 +36,8 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 class Joins:
     """The joins of a lazy frame. The frame is the left input.
 
-    The methods have the same names and arguments as tidegate's functions, except `columns` and
-    `batch_rows`, which polars controls. To choose columns, use `select` after the join.
+    The methods have the same names and arguments as tidegate's functions, except for `columns` and
+    `batch_rows`, which Polars controls. To choose columns, use `select` after the join.
 
     Example:
         >>> import polars as pl

@@ -1,4 +1,4 @@
-"""Writes rows as JSON, one object per line. pyarrow can read such files, but cannot write them."""
+"""Writes rows as JSON, one object per line. pyarrow can read such files but not write them."""
 
 import json
 from typing import Any

@@ -1,15 +1,15 @@
-"""Names temporary files and folders, and removes those left behind by killed runs.
+"""Creates names for temporary files and folders, and removes those that killed runs left behind.
 
-A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to the folder is a mark, a file with the suffix `.mark`. The mark contains the stem of
-these names and the folder's final name. While the new folder replaces an old one, the old one has
-the suffix `.d.old`.
+A file that is being written is named `.tidegate-<16 hex digits>.tmp`. A folder that is being
+written has the suffix `.d`. Next to the folder is a mark, a file with the suffix `.mark`. The mark
+contains the stem of these names and the folder's final name. While the new folder replaces an old
+one, the old folder has the suffix `.d.old`.
 
 A run holds a lock on each file and each mark that it writes. If the run is killed, the lock is
 released, and a later run in the same parent folder removes the leftovers. If the parent folder is
 shared, other users can also create files with such names. Therefore, only regular files and folders
-owned by the current user are touched, and links are never followed. The number of bytes read from a
-mark is limited, and a folder is touched only if its mark is valid.
+owned by the current user are touched, and links are never followed. Only a limited number of bytes
+is read from a mark, and a folder is touched only if its mark is valid.
 """
 
 import os
@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Return whether a path has this file type and belongs to the current user."""
+    """Return whether a path is of this file type and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 
@@ -109,7 +109,7 @@ def folders_of(stem: Path) -> tuple[Path, Path]:
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """Return the contents of the mark for a folder with this final name."""
+    """Return the contents of the mark for a folder with the given final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 

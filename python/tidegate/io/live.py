@@ -51,7 +51,7 @@ class Batches(Protocol):
 
 @contextmanager
 def live_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batches]:
-    """Write a table so that others can read each batch as soon as it has been written.
+    """Write a table so that others can read each batch as soon as it is written.
 
     The file is a CSV file or an Arrow stream, and has its final name from the start.
 
@@ -116,10 +116,10 @@ class Live(Batches, Protocol):
     """An output that a state describes."""
 
     def prepare(self) -> Mark | Parts:
-        """Sync everything that was written, and return a description of it."""
+        """Sync all written data, and return a description of it."""
 
     def publish(self) -> None:
-        """Rename a new part to its final name, now that a state includes it."""
+        """Rename a new part to its final name, after a state that includes it has been written."""
 
     def finish(self) -> None:
         """Write the end of the file format, and sync the output."""
@@ -201,7 +201,7 @@ class LiveFile:
         self._file.flush()
 
     def prepare(self) -> Mark:
-        """Sync everything that was written, and return a description of it."""
+        """Sync all written data, and return a description of it."""
         _sync(self._file)
         sync_folder(self._folder)
         found, edges = os.fstat(self._file.fileno()), self._body.edges
@@ -245,7 +245,7 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _beginning(layout: Format, schema: pa.Schema) -> bytes:
-    """Return the bytes of a file before its first row."""
+    """Return the bytes that precede the first row of a file."""
     memory = io.BytesIO()
     _writer(memory, "", layout, schema).close()
     return memory.getvalue().removesuffix(END_MARK if layout is Format.ARROW else b"")

@@ -1,7 +1,7 @@
 """Opens any input that is not Arrow data as a table: files, datasets, lazy frames and arrays.
 
 Native functions accept Arrow data directly. For all other inputs, `calls` opens a table with
-`open_table`, plans the query for its columns, and reads the columns that the query needs.
+`open_table`, plans the query for the table's columns, and reads the columns that the query needs.
 """
 
 import operator
@@ -57,8 +57,8 @@ class OpenTable:
     """Returns all rows, with the given columns, in batches, only a few of which are in memory.
 
     The second argument is the approximate number of rows per batch. If Python code processes the
-    rows, pass them through `checked` first: native functions validate their input, but pyarrow does
-    not."""
+    rows, pass them through `checked` first, because pyarrow does not validate its input as native
+    functions do."""
 
     name: str
     """The name of the argument, as shown at the start of messages."""
@@ -67,10 +67,10 @@ class OpenTable:
     """The address of the first file, for messages."""
 
     row_count: Callable[[], int | None] = lambda: None
-    """The number of rows, if it is known before they are read."""
+    """The number of rows, if known before they are read."""
 
     rows_read: int = 0
-    """The number of rows that have been read from files."""
+    """The number of rows read from files so far."""
 
     is_kept: bool = False
     """Whether the rows can be read again, and cheaply if only a few columns are read."""
@@ -82,7 +82,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended the read early; Arrow's C interface passes on only its message."""
+    """The error that ended the read early. Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -144,9 +144,9 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
         how: The options for reading files.
 
     Raises:
-        TypeError: The input has an unsupported type; the message lists the supported ones.
+        TypeError: The type of the input is not supported; the message lists the supported types.
         TidegateError: A file cannot be found or read; the message names it.
-        SchemaError: The files of a table differ in a column; the message names both files.
+        SchemaError: A column differs between the files of a table; the message names both files.
 
     Example:
         >>> open_table({"ts": [1, 2], "x": [0.5, 1.5]}).schema.names
@@ -211,7 +211,7 @@ Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]
 
 
 def _opener(given: object) -> Opener | None:
-    """Return the function that opens this input, or None if its type is not supported."""
+    """Return the function that opens this input, or None if the input's type is not supported."""
     if _is_path(given):
         return _of_paths
     if isinstance(given, list | tuple):
@@ -224,7 +224,7 @@ def _opener(given: object) -> Opener | None:
 
 
 def _kinds() -> Iterator[tuple[type, Opener]]:
-    """Yield the supported classes of libraries that have been imported."""
+    """Yield the supported classes from libraries that have been imported."""
     yield ds.Dataset, _of_dataset
     yield ds.Scanner, _of_scanner
     yield pq.ParquetFile, _of_parquet_file

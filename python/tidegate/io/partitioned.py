@@ -1,7 +1,7 @@
-"""Writes a table as a folder of files, with a subfolder for each value of some columns.
+"""Writes a table as a folder of files, with a subfolder for each value of the given columns.
 
-Subfolders are named as in Hive, for example `symbol=A/`, so that readers of the whole folder can
-restore these columns.
+Subfolders are named as in Hive, for example `symbol=A/`, so that these columns are restored when
+the whole folder is read.
 """
 
 import os
@@ -141,19 +141,19 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
     """Return the schema of the files.
 
-    An Arrow file contains only one dictionary per column, but batches may have several.
+    An Arrow file contains only one dictionary per column, but batches may have different ones.
     """
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it will replace another, only its owner can access it for now."""
+    """Create the new folder; if it will replace another one, only its owner can access it yet."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 
 def _replace(folder: Path, target: Path, old: Path) -> None:
-    """Rename the new folder to its final name; if that fails, keep the old folder."""
+    """Rename the new folder to its final name; if this fails, keep the old folder."""
     if target.exists():
         _take_permissions(folder, target)
     try:

@@ -83,7 +83,7 @@ def few_of(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some row groups of a table, with only a few batches in memory at a time.
+    """Yield the rows of some row groups of a table, with only a few batches in memory at any time.
 
     The strings in `coded` columns remain dictionary-encoded.
     """
@@ -110,7 +110,8 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
     """Return the earliest and the latest time in each row group.
 
-    The result is None if the statistics of a row group lack these times, or report a null time.
+    The result is None if the statistics of a row group do not contain these times, or report a null
+    time.
     """
     found = []
     for group in groups:
@@ -201,7 +202,7 @@ def step_of(kind: pa.DataType) -> int:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    """Return whether the statistics of this type can be used as times."""
+    """Return whether statistics of this type can be used as times."""
     tests = (pa.types.is_signed_integer, pa.types.is_date32, pa.types.is_timestamp)
     return any(test(kind) for test in tests)
 

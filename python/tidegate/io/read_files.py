@@ -1,8 +1,8 @@
 """Reads the rows of files, all at once or batch by batch.
 
 Parquet and Arrow files are read as datasets of `pyarrow.dataset`. CSV files and Arrow streams have
-no index and are read here from the beginning. A dataset would infer the types of CSV columns from
-the first values only.
+no index, so this module reads them from the beginning. A dataset would infer the types of CSV
+columns from the first values only.
 """
 
 import re
@@ -69,7 +69,7 @@ class Reading:
     """The options for reading the files of a table."""
 
     layout: Format | None = None
-    """The format of all files; if None, the extensions determine it."""
+    """The format of all files; if None, the extensions determine the format."""
 
     csv: Dialect = PLAIN
     """The options for parsing CSV values."""
@@ -99,7 +99,7 @@ def pieces(address: str, how: Reading) -> list[Piece]:
 
     Raises:
         TidegateError: A file cannot be found, or cannot be read in the specified format.
-        SchemaError: The files differ in a column.
+        SchemaError: A column differs between the files.
     """
     if address == STANDARD_STREAM:
         content = read_whole(sys.stdin.buffer).read_buffer()
@@ -150,7 +150,7 @@ def whole(
 
 
 def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """Read some columns of all pieces in order, with only a few batches in memory at a time.
+    """Read some columns of all pieces in order, with only a few batches in memory at any time.
 
     `rows` is the approximate number of rows per batch.
     """
@@ -302,7 +302,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 def _folders(files: Files) -> ds.HivePartitioning:
     """Return the columns encoded in folder names, as integers if possible, otherwise as strings.
 
-    pyarrow's own inference reads `01` as 1 and fails if a column contains only nulls.
+    The inference in pyarrow reads `01` as 1 and fails if a column contains only nulls.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:
@@ -347,7 +347,7 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
-    """Reject tables that differ in a column; the order of columns may differ."""
+    """Reject tables that differ in a column; the order of the columns may differ."""
     # A file's dictionary indices are only as wide as its own values require.
     first, *others = map(with_wide_indices, schemas)
     for name, schema in zip(names[1:], others, strict=True):
@@ -503,7 +503,7 @@ def _json_table(opener: Opener) -> pa.Table:
 
 
 def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read JSON lines in blocks; the first block determines the columns and their types."""
+    """Read JSON lines in blocks; the first block determines the column names and types."""
     if not hasattr(pyarrow.json, "open_json"):
         message = "this version of pyarrow cannot read JSON lines in blocks; "
         message += "install pyarrow 20 or later, or omit the memory limit"

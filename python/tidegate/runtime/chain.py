@@ -36,20 +36,20 @@ _SUM = struct.Struct("<I")
 class Chain:
     """A chain of operators, in which the results of one operator feed a source of another.
 
-    Each source in `feeds` receives the results of its operator. The source's time column contains
-    the times of these results. Watermarks are passed along: the last operator emits a row as soon
-    as the outer sources' watermarks guarantee that the row is final. A fed source needs no
-    `lateness`. The query of the preceding operator determines how far times can be out of order,
-    and no row is late. A fed source closes when the preceding operator ends.
+    Each source in `feeds` receives the results of the operator that feeds it. The source's time
+    column contains the times of these results. Watermarks are passed along: the last operator emits
+    a row as soon as the outer sources' watermarks guarantee that the row is final. A fed source
+    needs no `lateness`. The query of the preceding operator determines how far times can be out of
+    order, and no row is late. A fed source closes when the preceding operator ends.
 
     As with a single operator, the results depend only on the rows of the outer sources. The results
     are the same as for a sequence of calls on tables, in which each call processes the previous
     result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
-    thread. `snapshot` returns a single state of all operators and of the rows between them. The
-    outer sources are those that no operator feeds. Rows are pushed into them in the same way as
-    without a chain.
+    thread. `snapshot` returns a single state of all operators and of the rows in transit between
+    them. The outer sources are those that no operator feeds. Rows are pushed into them in the same
+    way as without a chain.
 
     Example:
         Each trade with the quotes of the 5 time units before it, counted in windows of 20 time
@@ -82,7 +82,8 @@ class Chain:
             column must be one of the times in that operator's results: `ts` or `ts_right` of a
             join, or the start or the end of a window. To use the later or the earlier of a pair's
             two times, pass a tuple of the operator and `"later"` or `"earlier"`. The source's time
-            column is then computed from both times, and must not be a column of the results.
+            column is then computed from both times, and the results must not contain a column with
+            its name.
 
     Raises:
         SchemaError: The source's time column is not one of the times of the results.
@@ -192,7 +193,7 @@ class Chain:
         return RunningChain(self._operators, self._links, sink, self._turns)
 
     def snapshot(self) -> bytes:
-        """Return the state of all operators, and of the rows between them, as bytes.
+        """Return the state of all operators, and of the rows in transit between them, as bytes.
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
@@ -217,8 +218,8 @@ class Chain:
 
         Raises:
             StateError: The sink and another thread take snapshots at the same time and would wait
-                for each other. A signal handler that takes a snapshot during a call to the chain
-                also raises this error.
+                for each other. A signal handler that takes a snapshot while the chain is being
+                called also raises this error.
             ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """
@@ -233,8 +234,8 @@ class Chain:
     def restore(self, snapshot: bytes) -> None:
         """Resume from a snapshot of a chain with the same operators and feeds.
 
-        No rows may have been pushed before this call. If an operator rejects its part, all
-        operators are closed, because the parts belong together.
+        No rows may have been pushed before this call. If an operator rejects its part of the state,
+        all operators are closed, because the parts belong together.
 
         Example:
             >>> import pyarrow as pa
@@ -249,7 +250,7 @@ class Chain:
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, belongs to another chain, or has a later version,
+            StateError: The snapshot is damaged, belongs to another chain, or has a later version;
                 or an operator is already in use.
             MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
@@ -402,7 +403,7 @@ class RunningChain:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Stop all threads without waiting for them, because one of them may be the current one."""
+        """Stop all threads, but do not wait: the current thread may be one of them."""
         for running in self._all:
             running._give_up()  # noqa: SLF001 - as at the end of one
 
@@ -453,7 +454,7 @@ class _Link:
         self.feed = _ChainFeed(source, operator, of)
 
     def go_on(self) -> bool:
-        """Pass on all batches that are ready, and return whether there were any."""
+        """Pass on all batches that are ready; return whether any were ready."""
         went = False
         while True:
             is_ready = self.operator._is_ready_within(0.0)  # noqa: SLF001 - of Rust

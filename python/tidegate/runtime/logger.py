@@ -28,7 +28,7 @@ _MOST = 10_000
 
 
 def tell(kind: str, number: int, text: str) -> None:
-    """Log an event of a source or an operator, unless it was logged within the last minute."""
+    """Log an event of a source or an operator, unless it was logged in the last minute."""
     level = _LEVELS[kind]
     if not _LOGGER.isEnabledFor(level):
         return

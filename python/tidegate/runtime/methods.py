@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def attach(more: Mapping[type, dict[str, Any]]) -> None:
-    """Add the methods to the native classes, and pass the native module its callbacks.
+    """Add the methods to the native classes, and pass the callbacks to the native module.
 
     Args:
         more: Methods from other parts of the package, by class and name.

@@ -53,10 +53,10 @@ class Running:
     unchanged.
 
     If the sink or the operator raises an error, the thread ends. The error is raised again by
-    `wait` and at the end of the block. Pushes that are waiting then raise `MemoryLimitError`, as
-    they do if the block raises an error. Nothing is lost: the operator keeps the batch that the
-    sink did not accept, and the late rows that `late` did not accept. Fix the sink or `late`, and
-    then run the operator again.
+    `wait` and at the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if
+    the block raises an error. Nothing is lost: the operator keeps the batch that the sink did not
+    accept, and the late rows that `late` did not accept. Fix the sink or `late`, and then run the
+    operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -236,7 +236,7 @@ class Running:
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
-    """Pass the late rows to a function; the operator keeps them if the function raises an error."""
+    """Pass the late rows to a function; if it raises an error, the operator keeps the rows."""
     were_taken = False
     try:
         if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust
@@ -279,7 +279,7 @@ class Taker:
         self.take = take
 
     def give(self, batch: pa.RecordBatch) -> bool:
-        """Pass a batch to the sink, and return whether there was room for it."""
+        """Pass a batch to the sink, and return whether the sink had room for it."""
         self.take(batch)
         return True
 
@@ -287,7 +287,7 @@ class Taker:
         """Notify the sink that nothing is ready, so that it can update its promise."""
 
     def end(self) -> bool:
-        """Signal the end of the results, and return whether there was room for the signal."""
+        """Signal the end of the results, and return whether the sink had room for the signal."""
         return True
 
 

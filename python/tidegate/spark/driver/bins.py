@@ -95,10 +95,10 @@ def weighed(
 def without_sample(plan: Plan) -> Bins | None:
     """Return bins that are safe for any keys and times, or None if no bins are.
 
-    The number of rows on both sides must be known from file metadata. Bins must cost about as much
-    as native calls or less, regardless of the number of pairs. In addition, one task must be able
-    to hold all copied rows, whatever their keys and times. If the table of copied rows is large, a
-    job reads its first rows to check whether rows with the same key and bin are adjacent.
+    The number of rows on both sides must be known from file metadata. The bins must cost at most
+    about as much as native calls, regardless of the number of pairs. In addition, one task must be
+    able to hold all copied rows, whatever their keys and times. If the table of copied rows is
+    large, a job reads its first rows to check whether rows with the same key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -152,7 +152,7 @@ def asked_of(plan: Plan) -> Asked:
 
 
 def measures(session: SparkSession) -> bool:
-    """Return whether Spark measures a batch for Python after every row."""
+    """Return whether Spark measures a batch sent to Python after every row."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:
@@ -176,7 +176,8 @@ def told(costs: Costs, small: str | None = None) -> str:
 def hashed(plan: Plan, bins: Bins) -> str | None:
     """Return Spark's join hint for the copied rows, either `broadcast` or `shuffle_hash`.
 
-    Returns None if a task's share is too large for a hash table. Spark then sorts the rows.
+    Returns None if a task's share of the rows is too large for a hash table. Spark then sorts the
+    rows.
     """
     size = _table_size(plan, bins)
     if size <= _WHOLE:
@@ -273,7 +274,10 @@ def number(time: str, kind: DataType, *, in_days: bool) -> str:
 
 
 def _bin(time: str, width: int) -> str:
-    """Return the bin of a time. The bin around 0 is about twice as wide as the others."""
+    """Return the bin of a time.
+
+    The bin around 0 is about twice as wide as the others.
+    """
     return f"({time} div {width}L)"
 
 

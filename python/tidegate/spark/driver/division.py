@@ -126,7 +126,7 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
 def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[Copied, ...]:
     """Return the sides that may be copied to several slices.
 
-    Unmatched rows of a copied side must not be in the result, unless both sides are copied. An
+    The result must not contain unmatched rows of a copied side, unless both sides are copied. An
     inner join can copy either side if `rows` is known. The side with fewer rows is listed first.
     """
     if plan.query.how == "full":
@@ -169,7 +169,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
 
 
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
-    """Return a sample of keys and times as the right side of a join whose left rows are windows."""
+    """Return a sample of keys and times: the right side of a join whose left rows are windows."""
     rows = plan.input
     drawn = rows.frame.sample(fraction=FRACTION, seed=0)
     found, weight = sampled(
@@ -181,7 +181,7 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """Return at most `SAMPLED` rows, each equally likely, and how many rows each represents.
+    """Return at most `SAMPLED` rows, each equally likely, and how many rows each one represents.
 
     The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
     used, which requires a single pass over the inputs. The largest of these numbers shows how many
@@ -203,7 +203,7 @@ def cores(session: SparkSession) -> int:
     """Return how many tasks can run in parallel; for Spark Connect, how many shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
-    later, so their maximum number is used.
+    later, so the maximum number of executors is used.
     """
     try:
         registered = session.sparkContext.defaultParallelism

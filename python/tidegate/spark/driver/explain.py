@@ -178,7 +178,7 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _wide(plan: Plan) -> str:
-    """Describe what happens to rows whose end is too far away, if `max_width` is set."""
+    """Describe the handling of rows whose end is too far away, if `max_width` is set."""
     if plan.max_width is None:
         return ""
     return f", and rows with an end farther away than {plan.max_width}"

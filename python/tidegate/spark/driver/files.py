@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
-    """Return the number of rows in the files before any filter, or None if some are not Parquet.
+    """Return the number of rows in the files before any filter, or None if a file is not Parquet.
 
     Also returns None if a file cannot be read. If Spark cannot read the file either, Spark reports
     the reason. A plan with a filter is accepted only if `filtered` is true.

@@ -1,4 +1,4 @@
-"""Estimates the costs of a join, assuming that its large side resembles the small one.
+"""Estimates the costs of a join, assuming that the large side resembles the small one.
 
 A small side is collected before it is sent in full. Only the number of rows is known for the large
 side, so its keys and times are assumed to resemble those of the small side. The estimate needs no
@@ -35,7 +35,7 @@ class Guess(NamedTuple):
 
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
-    """Estimate the costs of all forms; those of bins and native calls include a sample."""
+    """Estimate the costs of all forms; the costs of bins and native calls include a sample."""
     sampling = looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:

@@ -1,7 +1,7 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Examples are tables with the same number of buckets, or DataFrames after a `repartition`, an
-aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
+Examples are tables with the same number of buckets, or DataFrames that result from a `repartition`,
+an aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
 Spark does not guarantee this behavior, and a Python function cannot require that all rows with the
 same key be in one partition. The union is therefore joined with a row that belongs to neither side.
 This hash join needs all rows with the same key in one partition, no matter how Spark changes the
@@ -83,7 +83,7 @@ class InPlace:
 
     @property
     def columns(self) -> int:
-        """The number of columns that are passed to Python, including the one for the side."""
+        """The number of columns passed to Python, including the column for the side."""
         return len(self.frame.columns)
 
     @property
@@ -93,7 +93,7 @@ class InPlace:
 
 
 def found(plan: Plan) -> InPlace | None:
-    """Return both sides in place if they are partitioned alike, otherwise None. Runs no job."""
+    """Return both sides in place if their partitioning is the same, otherwise None. Runs no job."""
     if plan.streams or plan.stream_side is not None or not plan.native.keys:
         return None
     try:
@@ -149,7 +149,10 @@ def _key(kind: DataType) -> str | None:
 
 
 def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the slot of each column. Columns in `pairs` or of the same type share a slot."""
+    """Return the slot of each column.
+
+    Columns that are paired in `pairs` share a slot, as do columns of the same type.
+    """
     left, right = ([field.dataType for field in plan.inputs[side].fields] for side in (LEFT, RIGHT))
     partner = dict(pairs)
     free = [at for at in range(len(right)) if at not in partner.values()]
@@ -164,7 +167,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Return both sides with one column per slot, null where unused, and the column `side`."""
+    """Return both sides with one column per slot (null where unused) and the column `side`."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):
@@ -180,7 +183,7 @@ def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
     """Return the columns whose hash determines a row's partition in Spark, and the partition count.
 
     Bucketed tables report their partitioning before Spark prepares a plan. Aggregations and joins
-    report it only afterwards.
+    report their partitioning only afterwards.
     """
     execution = frame._jdf.queryExecution()  # noqa: SLF001 - no other way
     for plan in (execution.sparkPlan(), _initial(execution.executedPlan())):
@@ -201,7 +204,7 @@ def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
 
 
 def _stays(frame: DataFrame) -> bool:
-    """Return whether Spark joins the union with the additional row without moving other rows."""
+    """Return whether Spark joins the union with the additional row without moving any rows."""
     plan = _below(_initial(frame._jdf.queryExecution().executedPlan()))  # noqa: SLF001 - as above
     if plan.nodeName() != "ShuffledHashJoin":
         return False

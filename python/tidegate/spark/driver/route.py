@@ -107,7 +107,7 @@ class _Near(NamedTuple):
 
     @property
     def rather(self) -> str:
-        """The reason, as the first half of a sentence about the cheaper form."""
+        """The reason, as the first half of a sentence that continues with the cheaper form."""
         return f"{self.reason}, {'and' if self.whole is None else 'but'}"
 
 
@@ -155,7 +155,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
 
 
 def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
-    """Return the collected side with the row counts, if another form may be chosen instead."""
+    """Return the collected side with the row counts, if another form could be chosen instead."""
     weighs = plan.parallelism == "auto" and plan.query.function in _WEIGHED
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 
@@ -195,7 +195,7 @@ def _of_layers(
 def _stayed(
     plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
 ) -> Stayed | None:
-    """Return the rows in place, if that is cheaper than shuffling them."""
+    """Return the rows in place, if this is cheaper than shuffling them."""
     sides = _there(plan, hashes, weight)
     if sides is None:
         return None
@@ -256,7 +256,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
-    """Return the route of an aggregation. The rows of tables may be sampled."""
+    """Return the route of an aggregation. The rows of tables may be sampled for this."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
     return Shuffled(division.of_aggregation(plan))

@@ -1,9 +1,9 @@
 """Collects a small side once and sends it in full to every task. The other side stays in place.
 
-The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task.
+The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload any task.
 The other side can also be a stream: each micro-batch is joined with the same rows, and no state is
-kept. Collected rows are sorted by time or value, so a task joins its rows only with the rows within
-reach.
+kept. Collected rows are sorted by time or value, so a task joins its rows only with the collected
+rows within reach.
 """
 
 from __future__ import annotations
@@ -130,14 +130,14 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Return whether a side has no strings and does more than select rows from files."""
+    """Return whether a side has no string columns and does more than select rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
-    """Return the size of a side of Parquet files as Arrow data, in bytes; None if it is unknown.
+    """Return the size of a side of Parquet files as Arrow data, in bytes, or None if unknown.
 
     Footers show the number of rows, but not the length of strings or the effect of a filter.
     """
@@ -168,8 +168,8 @@ def _text(size: int) -> str:
 def _estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of files or local rows, in bytes.
 
-    The estimate is often too high, but too low for compressed files. Spark Connect does not report
-    an estimate.
+    The estimate is often too high, but for compressed files it is too low. Spark Connect does not
+    report an estimate.
     """
     try:
         statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
@@ -200,7 +200,7 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
 
 
 def _counted_bytes(plan: Plan, side: int) -> int | None:
-    """Return the size of a side as Arrow data, in bytes; None if a column has an unknown size.
+    """Return the size of a side as Arrow data, in bytes, or None if a column's size is unknown.
 
     Files can contain many times as many rows as their size suggests. Only the string columns of
     files are read.
@@ -216,7 +216,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """Return the bytes of a row without its strings; None if a column has an unknown size."""
+    """Return the size of a row without its strings, in bytes; None if a column's is unknown."""
     width = 4 * len(_texts(schema))
     for field in schema:
         if pa.types.is_primitive(field.type):
@@ -274,7 +274,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _has_required_fields(kind: pa.DataType) -> bool:
-    """Return whether a type contains, at any level, a struct with a field declared not null."""
+    """Return whether a type contains, at any level, a struct with a field declared as not null."""
     if pa.types.is_map(kind):
         # Map entries are such structs, but an entry is never null.
         return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)
@@ -284,7 +284,7 @@ def _has_required_fields(kind: pa.DataType) -> bool:
 
 
 def _check(plan: Plan, side: int, rows: pa.Table) -> None:
-    """Reject rows without a time, and rows that start after they end, as tasks do."""
+    """Reject rows without a time and rows that start after they end, as tasks do."""
     if plan.query.is_overlap:
         # No other check is needed, and a native join would index all rows just to check them.
         plan.starts_and_ends(side).of(rows)
@@ -296,7 +296,7 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
-    """Return the join as a DataFrame with the partitions of the other side."""
+    """Return the join as a DataFrame that has the partitions of the other side."""
     session = plan.left.sparkSession
     other = plan.inputs[1 - whole.side]
     task = _Task(
@@ -313,7 +313,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
-    """Return the rows as a broadcast variable, or as part of the task.
+    """Return the rows as a broadcast variable, or as data that is sent with the task.
 
     Spark Connect has no broadcast variables.
     """
@@ -332,7 +332,7 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
 
 @dataclass(frozen=True)
 class _Held:
-    """Rows that are sent as part of the task."""
+    """Rows that are sent with the task."""
 
     value: pa.Buffer
 
@@ -413,7 +413,10 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds rows of the whole side that may overlap others. Instances are sent to the workers."""
+    """Finds the rows of the whole side that may overlap other rows.
+
+    Instances are sent to the workers.
+    """
 
     whole: StartsAndEnds
     other: StartsAndEnds

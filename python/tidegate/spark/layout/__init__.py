@@ -5,7 +5,7 @@
 - `overlap.py`: determines the slices that receive a row with a start and an end.
 - `balance.py`: chooses the layout that best suits a sample of rows.
 - `lengths.py`: chooses the layout that best suits a sample of rows with a start and an end.
-- `costs.py`: the cost model, which estimates what each form of a join costs.
+- `costs.py`: the cost model, which estimates the cost of each form of a join.
 - `bins.py`: time bins for a join that Spark itself runs.
 - `cycle.py`: the layout of streams that are divided by time or by value.
 - `hashed_times.py`: the layout of streams whose buckets produce partial results.

@@ -56,7 +56,7 @@ class Sample:
         return (len(self.left_hash) + len(self.right_hash)) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """Return the rows of one of `count` buckets."""
+        """Return the rows in one of `count` buckets."""
         left = self.left_hash % count == bucket
         right = self.right_hash % count == bucket
         return Sample(
@@ -130,12 +130,12 @@ def spread_out(
     to the least loaded replica. The algorithm splits keys over more replicas until the load is
     balanced. Departures:
 
-    1. Buckets replace keys, so the table has a bounded size. A hot key makes its bucket hot.
+    1. Buckets replace keys, so that the table has a bounded size. A hot key makes its bucket hot.
     2. A bucket is split by time, not round-robin. A row from the other side is sent to the slices
        within its reach, not to every replica of the key. These copies, the halo, count as load.
     3. Lines 11-24 split every key once per round, in order of frequency. This function splits only
-       the bucket with the largest slice in the fullest partition. It then repeats the whole
-       assignment, so a key is not split because of another key's load.
+       the bucket with the largest slice in the fullest partition. The function then repeats the
+       whole assignment, so no key is split because of another key's load.
     """
     degrees = [load.degree(share, most) for load in loads]
     best: list[tuple[int, ...]] = []
@@ -173,12 +173,12 @@ class _Load:
 
 
 def likely(counts: Integers) -> npt.NDArray[np.float64]:
-    """Return the likely number of sampled rows in each bucket, corrected for chance.
+    """Return the probable number of sampled rows in each bucket, corrected for chance.
 
     If there are many partitions, a sample has few rows per bucket. A bucket without sampled rows is
     not necessarily empty. If all such buckets were treated as empty, they would be assigned to one
-    partition, because they would not appear to fill it. Counts are therefore moved towards their
-    mean. They are moved further if chance explains more of their variance (empirical Bayes: the
+    partition, which they would not appear to fill. Counts are therefore moved towards their mean.
+    Counts are moved further if chance explains more of their variance (empirical Bayes: the
     variance of a Poisson distribution is its mean). Counts that chance does not explain are
     unchanged and excluded from the mean.
     """
@@ -214,8 +214,8 @@ def _assign(
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Assign slices to partitions, from the largest slice to the smallest.
 
-    Each slice is assigned to the least loaded partition that has no slice of the same bucket. The
-    pieces of a slice are assigned in the same way.
+    Each slice is assigned to the least loaded partition that does not contain a slice of the same
+    bucket. The pieces of a slice are assigned in the same way.
     """
     full = [(0.0, partition) for partition in range(partitions)]
     homes: list[tuple[int, ...]] = [()] * len(loads)
@@ -230,7 +230,7 @@ def _assign(
 
 
 def _centres(sample: Sample, reach: Reach) -> Integers:
-    """Return left times, and right times moved to the middle of the left times they can match."""
+    """Return left times, and right times moved to the middle of the left times that can match."""
     if reach.nearest:
         return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:
@@ -254,7 +254,7 @@ def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
 
 @dataclass(frozen=True)
 class _Slice:
-    """The rows that are at home in a slice, and the copies that each of its pieces receives."""
+    """The rows at home in a slice, and the copies that each piece of the slice receives."""
 
     rows: float
     copies: float
@@ -265,10 +265,10 @@ class _Slice:
 
 
 def _evened(layout: Layout, sample: Sample) -> Layout:
-    """Return the layout with heavy slices cut into pieces, if that helps.
+    """Return the layout with heavy slices cut into pieces, if this helps.
 
-    A slice can be heavy because many rows have the same time. Only rows that are sent home can be
-    divided among pieces; each piece receives all other rows.
+    A slice can be heavy because many rows have the same time. Only rows that are sent to their
+    homes can be divided among pieces; each piece receives all other rows.
     """
     mean = layout.sent / layout.partitions
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)

@@ -1,20 +1,20 @@
 """Chooses the width of time bins for Spark's own join on equal keys and bins.
 
 On one side, each row goes into one bin: `bin(t) = t / width`. A row on the other side matches rows
-in an interval of time that is at most as long as a bin. Such a row therefore belongs to one or two
+in a time interval that is at most as long as a bin. Such a row therefore belongs to one or two
 bins. If there is a second bin, the row is copied into it. The two rows of a pair share exactly one
 bin, so no pair is found twice. A side can be copied only if the result omits its unmatched rows.
 
 Wide bins cause few copies, and narrow bins cause few candidates. A candidate is a pair of rows with
-the same key and bin, which must be compared. If matches are spread evenly over an interval of
-length `reach`, and `width` has the same unit, then::
+the same key and bin. The two rows must be compared. If matches are spread evenly over an interval
+of length `reach`, and `width` has the same unit, then::
 
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
 The total cost is lowest if `width / reach` is the square root of a ratio: the cost of copying each
 row once divided by the cost of comparing each pair once. Bins are never narrower than the interval.
-`costs.py` defines the cost of one copy and of one candidate.
+`costs.py` defines the costs of one copy and of one candidate.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -76,7 +76,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """The width of bins, the side that is copied, and the known sizes of both sides.
+    """The width of bins, the copied side, and the sizes of both sides if known.
 
     `together` specifies whether rows with the same key and bin were found to be adjacent.
     """
@@ -130,7 +130,7 @@ def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: En
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """Return the bins with `together` set according to the first rows of the copied side.
+    """Return the bins, with `together` set according to the first rows of the copied side.
 
     If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
     Otherwise, each row's lookup waits for main memory.

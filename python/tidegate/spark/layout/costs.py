@@ -1,15 +1,15 @@
 """The cost model for all forms that a join can have on Spark.
 
-*Whole*: a small side is collected, and every task receives all of it. The rows of the other side
-are passed to Python without being moved. *Native*: the rows of both sides are passed to Python,
-packed, shuffled into slices, and joined there. *In place*: both sides are already partitioned by
-their keys, and their rows are passed to Python once, without a shuffle. *Bins*: Spark itself joins
-on equal keys and time bins.
+*Whole*: a small side is collected, and every task receives all of its rows. The rows of the other
+    side are passed to Python without being moved. *Native*: the rows of both sides are passed to
+    Python, packed, shuffled into slices, and joined there. *In place*: both sides are already
+    partitioned by their keys, and their rows are passed to Python once, without a shuffle. *Bins*:
+    Spark itself joins on equal keys and time bins.
 
 Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
 form. Costs do not include steps that all forms need, such as reading the inputs, or work that is
-already done when forms are compared. The cost of a form that needs a sample includes the sample,
-unless a sample has already been drawn.
+already done when forms are compared. The cost of a form that needs a sample includes the cost of
+the sample, unless a sample has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 class Small(NamedTuple):
-    """The small side, the rows of both sides, and the number of tasks that would receive it."""
+    """The small side, the row counts of both sides, and the number of tasks that would get it."""
 
     side: int
     rows: tuple[float, float]
@@ -113,7 +113,8 @@ class Costs(NamedTuple):
     in_place: float | None = None
 
     def after(self, seconds: float) -> Costs:
-        """Return the costs if bins and native calls need a sample that takes this many seconds."""
+        """Return the costs if bins and native calls need a sample, whose cost is given in
+        seconds."""
         bins = None if self.bins is None else self.bins + seconds
         return self._replace(bins=bins, native=self.native + seconds)
 
@@ -137,7 +138,7 @@ class Costs(NamedTuple):
 
 
 class Work(Protocol):
-    """The work of a join with bins: the rows of both sides, their copies, and pairs of rows."""
+    """The work of a join with bins: the rows of both sides, the copies, and the pairs of rows."""
 
     @property
     def rows(self) -> float:
@@ -186,7 +187,7 @@ def costs(
     """Return the costs of the join with bins, with native calls, with a whole side, and in place.
 
     The last two forms require `small` and `there`, respectively. With bins, `stay` is the number of
-    rows and copies that are not shuffled, because all tasks receive the other side.
+    rows and copies that are not shuffled because all tasks receive the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
@@ -216,13 +217,13 @@ def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
 
 
 def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
-    """Return the cost of a join in place, in seconds; `out` is the number of result values."""
+    """Return the cost, in seconds, of a join in place; `out` is the number of result values."""
     handed = (_HANDED + asked.handing) * rows * there.columns
     return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
 
 
 def _of_whole(small: Small, asked: Asked, pairs: float) -> float:
-    """Return the cost of a join with a whole side that is already collected, in seconds."""
+    """Return the cost, in seconds, of a join with a whole side that is already collected."""
     cells = _cells(small.rows, asked.columns)
     taken, handed = cells[small.side], cells[1 - small.side]
     nanoseconds = _TAKEN * taken * small.tasks + (_HANDED + asked.handing) * handed

@@ -1,7 +1,7 @@
 """Divides streams by a hash of the time, if each bucket can compute a part of every result.
 
 Rows with equal times are sent to the same bucket. A retried task therefore sends each row to the
-same bucket again, and nothing is copied.
+same bucket again. Rows are never copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UPPER = np.uint64(32)
 
 @dataclass(frozen=True)
 class HashedTimes(Layout):
-    """A layout that assigns rows to partitions by a hash of their times."""
+    """A layout that assigns rows to partitions by a hash of the row times."""
 
     @classmethod
     def of(cls, partitions: int) -> HashedTimes:

@@ -1,4 +1,4 @@
-"""Determines the partitions of a row: buckets of keys, with heavy ones cut into slices of time.
+"""Determines a row's partitions: buckets of keys, with heavy buckets cut into slices of time.
 
 A *bucket* contains all keys whose hashes are equal modulo the number of buckets. A bucket is cut
 into one or more *slices* of time, and each slice is in a separate partition::
@@ -6,10 +6,10 @@ into one or more *slices* of time, and each slice is in a separate partition::
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-The quantity by which rows are divided is called time here, although it is a value in a band join. A
-single bucket with one slice per partition divides rows only by time. Many buckets with one slice
-each divide rows only by key. The driver chooses a layout, and the tasks that send rows use it to
-look up the partitions of each row. This module contains only arithmetic, and depends on neither
+The quantity by which rows are divided is called time here, even though it is a value in a band
+join. A single bucket with one slice per partition divides rows only by time. Many buckets with one
+slice each divide rows only by key. The driver chooses a layout, and the tasks that send rows use it
+to look up the partitions of each row. This module contains only arithmetic, and depends on neither
 Spark nor Arrow.
 
 Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
@@ -28,23 +28,23 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
 to their homes and copies right rows. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides: a slice reports a pair if it is the left row's home, and
-an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
-own rows could match, so each result row is returned once.
+left rows. A full join copies both sides: a slice reports a pair if the slice is the left row's
+home, and an unmatched row if it is that row's home. By statements 1 and 2, a home receives every
+row that the home's own rows could match, so each result row is returned once.
 
-`reach` can be wider than the join's own interval. A wider reach causes more copies, but never loses
-a row.
+`reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
+row is ever lost.
 
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
-them. The slice of that time then has several *pieces*, each in a separate partition. A row that is
-sent only to its home goes to one piece, selected by a hash of the row. A copied row goes to all
-pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also apply to pieces.
-A partition can have pieces of several slices. A row that is copied to several of these pieces is
-sent to the partition only once. If both sides are copied, each slice has one piece, because
-unmatched rows could not be detected otherwise.
+them. The slice that contains this time then has several *pieces*, each in a separate partition. A
+row that is sent only to its home goes to one piece, selected by a hash of the row. A copied row
+goes to all pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also
+apply to pieces. A partition can have pieces of several slices. A row that is copied to several of
+these pieces is sent to the partition only once. If both sides are copied, each slice has one piece,
+because unmatched rows could not be detected otherwise.
 
 Nearest rows. If the only partner of a left row is the nearest right row with the same key, most of
-the halo is unnecessary. `nearest.py` determines which rows are copied in this case. If rows have a
+the halo is unnecessary. `nearest.py` determines which rows are copied in that case. If rows have a
 start and an end, `overlap.py` determines their destinations.
 
 Partial rows. If left rows are returned with aggregates of their partners, right rows that match
@@ -68,7 +68,7 @@ Copied = Literal["left", "right", "both"]
 class Span(NamedTuple):
     """The offsets from a row's time to its first and its last slice; None means unbounded.
 
-    A row that is not `copied` is sent only to the first slice.
+    A row on a side that is not `copied` is sent only to the first slice.
     """
 
     first: int | None
@@ -88,8 +88,8 @@ class Reach:
 
     `nearest` specifies that a left row needs at most two right rows with the same key: the last one
     before the left row, and the first one after it. `partial` specifies that one row can replace
-    all right rows with the same key that match every left row of a slice. With `partial`, the
-    distances of pairs extend to the bounds, or to one step less.
+    all right rows with the same key that match every left row of a slice. With `partial`, the time
+    differences in pairs extend to the bounds, or to one step less.
     """
 
     lower: int | None
@@ -107,7 +107,7 @@ class Reach:
 
     @property
     def width(self) -> int | None:
-        """The halo of a slice, `upper - lower`, or None if it is unbounded."""
+        """The halo of a slice, `upper - lower`, or None if the halo is unbounded."""
         if self.lower is None or self.upper is None or self.upper - self.lower > LIMIT:
             return None
         return self.upper - self.lower
@@ -126,7 +126,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The partitions of a bucket's slices, and the first time of every slice except the first.
+    """The partitions of a bucket's slices, and the first time in every slice except the first one.
 
     If any slice has several pieces, `pieces` contains the number of pieces of each slice, and
     `partitions` contains one partition per piece.
@@ -146,7 +146,7 @@ class Bucket:
         """Return the first and the last slice of each row, or those of its pieces.
 
         `hashes` are the hashes of the rows. If a row has two times, `times` determines its first
-        slice, and `ends` its last.
+        slice, and `ends` determines its last slice.
         """
         first = self._slice_of(times, span.first, 0)
         last = first
@@ -185,7 +185,7 @@ class Places:
 
     @property
     def keys(self) -> int:
-        """The number of buckets that a hash of the key selects from."""
+        """The number of buckets from which a hash of the key selects one."""
         return len(self.buckets)
 
     @property
@@ -231,7 +231,7 @@ class Places:
 
     @property
     def cost(self) -> float:
-        """The mean number of rows per partition (the work) plus the maximum (the wait)."""
+        """The mean number of rows per partition (the work) plus the maximum number (the wait)."""
         return self.sent / self.partitions + self.fullest
 
 
@@ -276,7 +276,7 @@ class Layout(Places):
 
     @cached_property
     def before(self) -> Integers:
-        """For each slice or piece, the previous one in its bucket and partition, or -1."""
+        """For each slice or piece, the previous one in the same bucket and partition, or -1."""
         found = np.full(len(self.partition_of), -1)
         number = 0
         for bucket in self.buckets:
@@ -289,6 +289,6 @@ class Layout(Places):
 
 
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:
-    """Return a layout with one uncut bucket per partition, which needs no sample."""
+    """Return a layout with one uncut bucket per partition. This layout needs no sample."""
     buckets = tuple(Bucket(partitions=(p,)) for p in range(partitions))
     return Layout(partitions, buckets, copied, reach)

@@ -1,7 +1,8 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
-`balance.py` provides the algorithm that cuts the buckets. This module determines how one bucket is
-This module determines how one bucket is cut: the number of layers, the lengths of the rows in each
+`balance.py` provides the algorithm for cutting the buckets. This module determines how one bucket
+is This module determines how one bucket is cut: the number of layers, the lengths of the rows in
+each
     layer, and the borders. Several cuts are applied to the rows of the sample, and the cheapest is
     selected.
 
@@ -57,7 +58,7 @@ class Side(NamedTuple):
 class Sample:
     """A sample of both inputs, and the number of rows that each sampled row represents.
 
-    `longest` contains the maximum row length of the left and the right side, or None if it is
+    `longest` contains the maximum row length on the left and on the right side, or None if it is
     unknown.
     """
 

@@ -9,7 +9,7 @@ right rows at home in its slice, the last one before the slice, and the first on
     sent from outside     │  c   │b c │    b    │
 
 Each task that sends rows finds the last and the first row only among its own rows. A slice
-therefore receives rows from several tasks, and the join selects the nearest of them.
+therefore receives rows from several tasks, and the join selects the nearest ones.
 """
 
 from __future__ import annotations

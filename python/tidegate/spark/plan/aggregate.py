@@ -170,7 +170,7 @@ class AggregatePlan:
 
     @cached_property
     def combines(self) -> bool:
-        """Return whether partial aggregates can be sent instead of rows, with identical results."""
+        """Return whether partial aggregates can be sent instead of rows, with the same results."""
         if self.aggregation.session is not None:
             return False
         schema = self.frames[0].schema
@@ -211,7 +211,7 @@ class AggregatePlan:
 
     @property
     def slice(self) -> int:
-        """The length of a slice. Every window starts and ends at a border of slices."""
+        """The length of a slice. Every window starts and ends at a border between slices."""
         size, advance, _ = self.sliding
         return math.gcd(size, advance)
 
@@ -229,7 +229,7 @@ class AggregatePlan:
 
     @property
     def reach(self) -> Reach:
-        """The reach from the start of a window to the rows in it."""
+        """The reach from the start of a window to the rows in the window."""
         if self.windows is None:
             return Reach.of(0, 0)
         return Reach.of(0, self.windows[0] - 1)

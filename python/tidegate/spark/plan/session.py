@@ -25,7 +25,7 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 
 
 def has_rocksdb(session: SparkSession) -> bool:
-    """Return whether streams use Spark's RocksDB state store, or a vendor's with the same name."""
+    """Return whether streams use Spark's RocksDB state store or a vendor's of the same name."""
     return (session.conf.get(STORE) or "").endswith(ROCKSDB.rpartition(".")[2])
 
 

@@ -1,4 +1,4 @@
-"""Checks what a stateful operator requires from streaming DataFrames and their session."""
+"""Checks that streaming DataFrames and their session meet a stateful operator's requirements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
 
 
 def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
-    """Reject rows from another stateful operation in the query: they are older than the watermark.
+    """Reject rows from another stateful operation in the query.
+
+    Such rows are older than the watermark.
 
     Spark Connect does not expose its plans, so this check is skipped there.
     """

@@ -1,4 +1,4 @@
-"""Converts the values by which rows are divided to 64-bit integers, preserving their order.
+"""Converts the values by which rows are divided to 64-bit integers, without changing their order.
 
 The join itself compares the original values. The integers only determine where rows are sent, so a
 reach can be wider than that of the join itself, but never narrower.
@@ -33,12 +33,12 @@ class Axis(Protocol):
     """Converts a column to integers. Instances are sent to the workers."""
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """Return integers in the order of the values. A null becomes any integer."""
+        """Return integers that have the same order as the values. A null becomes any integer."""
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Times as integers: unchanged, in days if all of them are dates, or in microseconds."""
+    """Times as integers: unchanged, in days if all of them are dates, otherwise in microseconds."""
 
     days: bool
 
@@ -135,9 +135,9 @@ def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
 def whole(lower: float | None, upper: float | None) -> Reach:
     """Return a reach from bounds that the native plan counts in whole steps.
 
-    There may be no whole step between the bounds, as from "1h" to "23h" after a date. The native
-    plan rounds both bounds inwards, so the lower bound exceeds the upper one. No rows match in this
-    case, but the rows are divided as usual.
+    There may be no whole step between the bounds, for example from "1h" to "23h" after a date. The
+    native plan rounds both bounds inwards, so the lower bound exceeds the upper one. No rows match
+    in this case, but the rows are divided as usual.
     """
     low, high = (None if end is None else int(end) for end in (lower, upper))
     if low is not None and high is not None and low > high:
