@@ -7,7 +7,7 @@ therefore needs only two things: an entry here, and code in the native query or 
 reads it.
 
 Options are listed in the order in which they appear in signatures. An option may have several
-entries, because its meaning may differ between functions. Each entry lists the functions and
+entries, because its meaning can differ between functions. Each entry lists the functions and
 classes that have the option.
 
 Long because it contains the description of every option.

@@ -25,8 +25,8 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
     """Yield batches until all sources are closed, without blocking the event loop.
 
     A separate thread does the work and waits for sources. The thread leaves the results in the
-    operator, so that nothing is lost if the caller is cancelled. The event loop's own threads
-    remain free.
+    operator, so that nothing is lost if the caller is cancelled. The threads of the event loop's
+    own executor remain free.
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-aio")

@@ -113,8 +113,7 @@ class Costs(NamedTuple):
     in_place: float | None = None
 
     def after(self, seconds: float) -> Costs:
-        """Return the costs if bins and native calls need a sample, whose cost is given in
-        seconds."""
+        """Return the costs if bins and native calls need a sample that costs this many seconds."""
         bins = None if self.bins is None else self.bins + seconds
         return self._replace(bins=bins, native=self.native + seconds)
 

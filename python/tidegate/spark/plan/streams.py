@@ -50,9 +50,8 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
 def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
     """Reject rows from another stateful operation in the query.
 
-    Such rows are older than the watermark.
-
-    Spark Connect does not expose its plans, so this check is skipped there.
+    Such rows are older than the watermark. Spark Connect does not expose its plans, so this check
+    is skipped there.
     """
     try:
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no other way

@@ -1,4 +1,4 @@
-"""One side of a join on the driver: its columns, and the bucket of its keys."""
+"""One side of a join on the driver: its columns, and the buckets of its keys."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Input:
         return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
     def key_hash(self, other: Input) -> str:
-        """Return SQL for a hash that is equal for equal keys of both sides; 0 without keys.
+        """Return SQL for a hash that is equal for equal keys on both sides; 0 without keys.
 
         Building a `Column` instead would take a dozen calls to Spark's process for each key.
         """

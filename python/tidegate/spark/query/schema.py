@@ -76,8 +76,9 @@ def spark_schema(
 ) -> StructType:
     """Return the Spark schema of the result, with the types and metadata of the inputs.
 
-    A column is nullable if its side may be unmatched. A key column that both sides share has a
-    value in every row, so it is nullable only if it is nullable in an input.
+    A column is also nullable if a result row may lack a row from the column's side. A key column
+    that both sides share has a value in every row, so it is nullable only if it is nullable in an
+    input.
     """
     lacking = {"left": how in ("right", "full"), "right": how in ("left", "full")}
     shared = {name for name, other in by if name == other}

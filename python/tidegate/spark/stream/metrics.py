@@ -1,6 +1,6 @@
 """Reports the number of rows and other metrics of a stream in the progress of its query.
 
-Each bucket that had any work in a micro-batch reports its numbers, and Spark adds them up as
+Each bucket that has work in a micro-batch reports its numbers, and Spark adds up the numbers as
 observed metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole
 store.
 """
@@ -57,7 +57,7 @@ class Digested:
         self._digest: tidegate.Digest | None = None
 
     def passed(self, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the results, after counting each of them."""
+        """Yield the results, counting each one."""
         for batch in results:
             if self._digest is None:
                 self._digest = tidegate.Digest(batch.schema)

@@ -97,7 +97,7 @@ class Work(Protocol):
         """Return the last watermark at which any of the rows can still matter."""
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
-        """Return which rows have an end that is too far away, or None if there are none."""
+        """Return which rows have an end that is too far away, or None if no rows do."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class _Join:
 
 
 class Snapshot(NamedTuple):
-    """The state of a bucket: a snapshot of its native operator, and the rows not yet pushed."""
+    """The state of a bucket: a snapshot of its native operator, and the rows not pushed yet."""
 
     native: bytes
     waiting: tuple[pa.RecordBatch | None, ...]
@@ -218,7 +218,7 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows that matter by their times."""
+        """Return whether a snapshot may be smaller than the rows whose times still matter."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -226,7 +226,7 @@ class Condensing(ABC):
 
     @abstractmethod
     def restore(self, native: bytes) -> None:
-        """Restore the state from a native snapshot. The bucket must have no rows yet."""
+        """Restore the state from a native snapshot. The bucket must still be empty."""
 
     @property
     @abstractmethod
@@ -277,7 +277,7 @@ class LeftRows(Condensing):
 
     @property
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows that matter by their times."""
+        """Return whether a snapshot may be smaller than the rows whose times still matter."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
@@ -286,7 +286,7 @@ class LeftRows(Condensing):
         return Snapshot(self._native.snapshot(), (None, waiting))
 
     def restore(self, native: bytes) -> None:
-        """Restore the state from a native snapshot. The bucket must have no rows yet."""
+        """Restore the state from a native snapshot. The bucket must still be empty."""
         self._native.restore(native)
 
     @property

@@ -47,7 +47,7 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
-    """Return the output of the stateful operator for packs, in a call of `function`."""
+    """Return the output of the stateful operator for the given packs, in a call of `function`."""
     # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 

@@ -3,13 +3,13 @@
 Each bucket of keys has its own native operator. The rows that a micro-batch adds to a bucket are
 appended to the store once, as one *entry*. The entry is removed once none of its rows can still
 matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
-The store is still authoritative. Every update of a bucket writes a new random number into the
+The store is still authoritative. Every update to a bucket writes a new random number into the
 *header* of the bucket, an entry with a separate key. An operator in memory is used only if its
-number matches the header. If the numbers differ, the operator's last batch was not committed, or
-another worker has since processed the bucket. If no operator can be used, a new one is created. The
-new operator receives the entries of the bucket and is advanced to the watermark in the header.
-Results up to that watermark have already been emitted. A join that emits pairs does not recompute
-old pairs unless it needs to know which rows were matched.
+number matches the number in the header. If the numbers differ, the operator's last batch was not
+committed, or another worker has since processed the bucket. If no operator can be used, a new one
+is created. The new operator receives the entries of the bucket and is advanced to the watermark in
+the header. Results up to that watermark have already been emitted. A join that emits pairs does not
+recompute old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
@@ -376,7 +376,7 @@ class Processor(StatefulProcessor):
         return rows.filter(pc.invert(is_late)), rows.filter(is_late)
 
     def _narrow(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of a side whose ends are near enough, and the other rows."""
+        """Return the rows of a side whose ends are close enough, and the remaining rows."""
         are_wide = self._work.are_wide(side, rows)
         if are_wide is None:
             return rows, rows.schema.empty_table()
@@ -515,7 +515,7 @@ def _decompressed(stored: bytes) -> pa.Buffer:
 
 
 def _next_timer(watermark: int) -> int:
-    """Return a time that passes as soon as the watermark rises."""
+    """Return a time that the watermark passes as soon as it rises."""
     return max(0, watermark // _MILLISECOND) + 1
 
 

@@ -33,7 +33,7 @@ class Order:
     by_number: bool
 
     def put(self, rows: pa.Table) -> pa.Table:
-        """Return the rows in this order, or unchanged if only their times would be sorted."""
+        """Return the rows in this order, or unchanged if they would be sorted only by time."""
         times = self.axis.integers(rows[self.on])
         if not self.by_number and not len(_tied(np.sort(times))):
             return rows

@@ -168,8 +168,9 @@ class OverlapPacker(Packing):
 class OverlapTask(Task):
     """An inner join of packs that returns the pairs in which at least one row is at home.
 
-    Two native joins together find each of these pairs exactly once. The first joins left rows at
-    home with all right rows, and the second joins left copies with right rows at home.
+    Two native joins together find each of these pairs exactly once. The first join matches left
+    rows at home with all right rows, and the second join matches left copies with right rows at
+    home.
     """
 
     def _joined(self, packs: list[Pack]) -> Batches:

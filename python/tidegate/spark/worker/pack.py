@@ -61,8 +61,8 @@ class Marked:
 class Packing:
     """Packs the rows of one side.
 
-    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same,
-    and a hash of the row, if the layout has pieces.
+    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same
+    one, and a hash of the row if the layout has pieces.
     """
 
     layout: Places

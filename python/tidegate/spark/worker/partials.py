@@ -117,7 +117,7 @@ class Parts:
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """Return the parts of these functions of right columns, or None if one has no parts.
+        """Return the parts of these functions of right columns, or None if a function has no parts.
 
         No part has a name that is in `taken`.
         """

@@ -22,7 +22,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """Wrap a function under the name that Spark's plans show, and make its errors clear.
+    """Give a function the name that Spark's plans show, and make its errors clear.
 
     Spark shows an error's traceback. A traceback that lies entirely within this package does not
     help the user, so it is removed.
