@@ -148,7 +148,7 @@ def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it will replace another one, only its owner can access it yet."""
+    """Create the new folder; if it replaces another one, only its owner can access it at first."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 
@@ -201,7 +201,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class _Writer:
-    """Passes batches to a thread that writes them with pyarrow; this thread can handle signals."""
+    """Passes batches to a writer thread, so that the calling thread can handle signals."""
 
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema

@@ -26,7 +26,7 @@ four routes:
   the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
-A join with `aggs` does not return pairs, but one row per left row, with aggregates of the partners.
+A join with `aggs` returns one row per left row, with aggregates of the partners, instead of pairs.
 Each left row is sent to a single task, which also receives all of its partners. In such a join,
 only the right side can be sent in full. If the interval is long and results do not depend on row
 order, some right rows are combined. Those that match all left rows in a slice of time become one
@@ -73,8 +73,7 @@ Which rows are late depends only on the micro-batches and on Spark's watermark, 
 for a while after a restart. A query's watermark is the watermark of its slowest stream, so a silent
 stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
 not delayed, but rows of slower streams may be late. A query's progress reports observed metrics for
-each
-call: the rows received, the late rows, the rows and bytes of state, and a hot key.
+each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
 operation that waits for a watermark can follow in the same query. This package rejects such
@@ -318,8 +317,8 @@ def explain(
         A few lines of text.
 
     Raises:
-        TypeError: `function` is not one of these functions. tidegate.TidegateError: A call to the
-            function would raise this error.
+        TypeError: `function` is not one of these functions.
+        tidegate.TidegateError: A call to the function would raise this error.
 
     Example:
         >>> ticks = spark.range(1000).selectExpr("id % 7 as key", "id as ts")

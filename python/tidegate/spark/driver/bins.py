@@ -152,7 +152,7 @@ def asked_of(plan: Plan) -> Asked:
 
 
 def measures(session: SparkSession) -> bool:
-    """Return whether Spark measures a batch sent to Python after every row."""
+    """Return whether Spark measures a batch after every row that it passes to Python."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:

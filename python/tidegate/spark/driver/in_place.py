@@ -10,8 +10,8 @@ large one. If Spark would shuffle the union for this join, the two sides are par
 differently, and another route is chosen.
 
 A join in place is worthwhile if neither side is small enough to be sent in full. A benchmark used
-tables with eight buckets and 1,000 keys. Finding the pairs among 2.5 million rows per side took 3.6
-s of processor time in place and 4.8 s with packs. Aggregating the partners of four million rows
+tables with eight buckets and 1,000 keys. Finding the pairs among 2.5 million rows per side took
+3.6 s of processor time in place and 4.8 s with packs. Aggregating the partners of four million rows
 took 3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
 """
 
@@ -204,7 +204,7 @@ def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
 
 
 def _stays(frame: DataFrame) -> bool:
-    """Return whether Spark joins the union with the additional row without moving any rows."""
+    """Return whether Spark joins the union with the additional row without moving other rows."""
     plan = _below(_initial(frame._jdf.queryExecution().executedPlan()))  # noqa: SLF001 - as above
     if plan.nodeName() != "ShuffledHashJoin":
         return False

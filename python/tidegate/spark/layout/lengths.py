@@ -1,10 +1,8 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
-`balance.py` provides the algorithm for cutting the buckets. This module determines how one bucket
-is This module determines how one bucket is cut: the number of layers, the lengths of the rows in
-each
-    layer, and the borders. Several cuts are applied to the rows of the sample, and the cheapest is
-    selected.
+`balance.py` provides the algorithm for cutting the buckets. This module determines the number of
+layers of a cut, the lengths of the rows in each layer, and the borders. Several cuts are applied to
+the rows of the sample, and the cheapest is selected.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """

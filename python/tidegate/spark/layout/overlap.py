@@ -19,9 +19,9 @@ of the layer's side  `slice(start)`                                    this one
 of the other side    `slice(start - longest)` up to `slice(end)`       none in this layer
 ===================  ================================================  ========================
 
-`longest` is the maximum length of the rows on the layer's side. If `l` overlaps `r`, then `l.start
-<= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. Therefore, all rows
-that overlap `l` are sent to the home of `l`.
+`longest` is the maximum length of the rows on the layer's side. If `l` overlaps `r`, then
+`l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. Therefore, all
+rows that overlap `l` are sent to the home of `l`.
 
 With a single layer, a few very long rows would make `longest` so large that rows on the other side
 would be sent to almost every slice. If the long rows have a separate layer, this layer costs only
