@@ -82,7 +82,7 @@ Table: TypeAlias = (
 """A table: Arrow data, paths of files, a dataset, a lazy frame, records, or a dict of arrays."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
-"""One or several streams of rows, numbered from 0."""
+"""One or more streams of rows, numbered from 0."""
 
 Sink: TypeAlias = (
     "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
@@ -99,7 +99,7 @@ Names: TypeAlias = str | tuple[str, str]
 """The name of a column on both sides, or its names on the left and the right side."""
 
 IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
-"""The start and the end column of both sides, or a pair of names for each side."""
+"""The start and end columns of both sides, or a pair of names for each side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""

@@ -74,7 +74,7 @@ def _is_held(kind: pa.DataType) -> bool:
 
 
 def _not_finite(batch: pa.RecordBatch) -> str:
-    """Return the name of the column that contains a value JSON cannot represent."""
+    """Return the name of the column that contains a value that JSON cannot represent."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_text(column.type):
             continue

@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """Return the path in the mark's folder that the mark names, or None if the mark is invalid."""
+    """Return the path named by a mark, in the mark's folder, or None if the mark is invalid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

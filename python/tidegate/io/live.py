@@ -122,7 +122,7 @@ class Live(Batches, Protocol):
         """Rename a new part to its final name, after a state that includes it has been written."""
 
     def finish(self) -> None:
-        """Write the end of the file format, and sync the output."""
+        """Complete the output as its format requires, and sync it."""
 
 
 @dataclass(frozen=True)

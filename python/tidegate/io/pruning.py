@@ -40,7 +40,7 @@ class Group:
     """A row group of a file."""
 
     file: tuple[int, int]
-    """The index of the piece in the table, and of the file in the piece."""
+    """The index of the piece in the table, and the index of the file in the piece."""
 
     fragment: ds.ParquetFileFragment
     number: int

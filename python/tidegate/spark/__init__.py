@@ -19,7 +19,7 @@ four routes:
   or a full join. `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, window,
-  aggregation or join by the keys, whether cached or not. Each task then joins the rows of its own
+  aggregation or join by the keys, whether cached or not. Each task then joins the rows of one
   partition, and nothing is packed or shuffled. `auto` uses this route only if the sample shows that
   the partitions are balanced. In-place joins require Spark 4.1.
 - *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
@@ -208,9 +208,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
             text.
         partitions: The number of partitions. The default depends on the number of cores and rows.
-            For streams, this is the number of buckets that keys are divided into: by default,
-            the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use
-            the same number.
+            For streams, this is the number of buckets into which keys are divided: by default, the
+            value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
+            same number.
         parallelism: The method for dividing rows into tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:

@@ -135,7 +135,7 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
-    """Return the side that bins copy, given the number of rows on each side."""
+    """Return the side to copy into bins, given the number of rows on each side."""
     # A full join would have to copy both sides, so it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, rows) if side != "both"

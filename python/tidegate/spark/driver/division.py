@@ -169,7 +169,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
 
 
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
-    """Return a sample of keys and times: the right side of a join whose left rows are windows."""
+    """Return a sample of keys and times, as for a join of windows (left) with rows (right)."""
     rows = plan.input
     drawn = rows.frame.sample(fraction=FRACTION, seed=0)
     found, weight = sampled(

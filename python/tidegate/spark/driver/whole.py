@@ -168,7 +168,7 @@ def _text(size: int) -> str:
 def _estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of files or local rows, in bytes.
 
-    The estimate is often too high, but for compressed files it is too low. Spark Connect does not
+    The estimate is often too high. For compressed files, it is too low. Spark Connect does not
     report an estimate.
     """
     try:

@@ -244,7 +244,7 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
 
 
 def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
-    """Return slices with equal numbers of `times`, or fewer if equal times leave no border."""
+    """Return slices with equal numbers of `times`, or fewer slices if too many times are equal."""
     if len(times) == 0 or len(homes) == 1:
         return Bucket(homes[:1])
     times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))

@@ -63,7 +63,7 @@ _BITS = 44
 
 
 class Ends(NamedTuple):
-    """The smallest and the largest `r.ts - l.ts` of a pair. If the ends cross, no rows match."""
+    """The smallest and the largest `r.ts - l.ts` of any pair. If the ends cross, no rows match."""
 
     lower: int
     upper: int

@@ -71,8 +71,8 @@ class Width(NamedTuple):
 class Asked(NamedTuple):
     """The properties of a join that affect its cost, other than its rows.
 
-    `measured` specifies whether Spark measures a batch for Python after every row. `once` specifies
-    whether each left row is returned at most once.
+    `measured` specifies whether Spark measures a batch after every row that it passes to Python.
+    `once` specifies whether each left row is returned at most once.
     """
 
     columns: Width
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 class Small(NamedTuple):
-    """The small side, the row counts of both sides, and the number of tasks that would get it."""
+    """The small side, the row counts, and the number of tasks that would receive the side."""
 
     side: int
     rows: tuple[float, float]

@@ -21,7 +21,7 @@ _UPPER = np.uint64(32)
 
 @dataclass(frozen=True)
 class HashedTimes(Layout):
-    """A layout that assigns rows to partitions by a hash of the row times."""
+    """A layout that assigns rows to partitions by hashing their times."""
 
     @classmethod
     def of(cls, partitions: int) -> HashedTimes:

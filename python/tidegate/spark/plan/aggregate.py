@@ -160,7 +160,7 @@ class AggregatePlan:
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
     def owner(self, layout: Layout) -> str | None:
-        """Return the name of the column for each key's bucket, or None if it is not needed."""
+        """Return the name of the column of key buckets, or None if it is not needed."""
         told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 

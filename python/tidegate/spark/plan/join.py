@@ -351,13 +351,13 @@ class Plan:
         return self.query.is_overlap or any(self.query.row_ends)
 
     def intervals(self, side: int) -> Intervals:
-        """Return the starts and ends of the rows of a side, in the form for the workers."""
+        """Return the starts and ends of the rows of a side, for use by the workers."""
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
 
     def starts_and_ends(self, side: int) -> StartsAndEnds:
-        """Return the start and end columns of an overlap join, in the form for the workers."""
+        """Return the start and end columns of an overlap join, for use by the workers."""
         start, end = self.inputs[side].interval
         return StartsAndEnds(side, self.starts_and_ends_named[side], (start, end), self.axis)
 

@@ -46,7 +46,7 @@ class SparkQuery:
 
     @property
     def aggs(self) -> dict[str, Aggregate]:
-        """The functions that aggregate partners; empty if the result has pairs."""
+        """The functions that aggregate partners; empty if the result contains pairs."""
         return dict(self.arguments.get("aggs") or {})
 
     @property

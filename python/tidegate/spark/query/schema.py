@@ -61,7 +61,7 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
 
 @dataclass(frozen=True)
 class Origin:
-    """The input column of a result column."""
+    """The input column from which a result column is taken."""
 
     side: Side
     name: str

@@ -231,7 +231,7 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The number of rows that are kept. The state of a session does not count as rows."""
+        """The number of rows that are kept. The state of a session is not counted as rows."""
 
 
 class LeftRows(Condensing):

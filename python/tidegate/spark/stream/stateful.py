@@ -110,7 +110,7 @@ class Finish(ABC):
             yield self.finished(rows, side)
 
     def taken(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-        """Yield results, whose side is None, and late rows with their side."""
+        """Yield results, with None as their side, and late rows with their side."""
         for batch in batches:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):

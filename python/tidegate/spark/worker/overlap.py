@@ -126,7 +126,7 @@ class ComputedEnds:
 
 
 def longest(intervals: Intervals, rows: pa.Table) -> int:
-    """Return the length of the longest row in a table of interval columns; 0 without rows."""
+    """Return the length of the longest row in a table of interval columns, or 0 without rows."""
     starts, ends = intervals.told_by(rows)
     # A length may need all 64 bits.
     lengths = np.maximum(starts, ends).view(np.uint64) - starts.view(np.uint64)

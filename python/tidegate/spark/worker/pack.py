@@ -216,7 +216,7 @@ def of_type(column: _Column, kind: pa.DataType) -> _Column:
 
 
 def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:
-    """Yield the packs of a batch, which share its memory."""
+    """Yield the packs of a batch. The packs share the memory of the batch."""
     sides, partitions, streams = batch.columns
     for side, partition, rows in zip(
         sides.to_pylist(), partitions.to_pylist(), streams, strict=True
