@@ -7,7 +7,7 @@ therefore needs only two things: an entry here, and code in the native query or 
 reads it.
 
 Options are listed in the order in which they appear in signatures. An option may have several
-entries, because its meaning may differ between functions. Each entry lists the functions and
+entries, because its meaning can differ between functions. Each entry lists the functions and
 classes that have the option.
 
 Long because it contains the description of every option.
@@ -27,12 +27,12 @@ ON_SPARK = ("spark.asof_join", *PAIRS_ON_SPARK)
 
 
 def in_one_table(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Mark each function as its variant that returns one table."""
+    """Return the names used for the variants that return one table."""
     return tuple(f"{name} in one table" for name in names)
 
 
 def in_batches(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Mark each function as its variant that returns batches."""
+    """Return the names used for the variants that return batches."""
     return tuple(f"{name} in batches" for name in names)
 
 
@@ -72,7 +72,7 @@ class Option:
             variant that returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
         default: Its default as Python source; None if the argument is required.
-        is_input: Whether the argument may be passed by position.
+        is_input: Whether the argument can be passed by position.
         command: The command-line option, if there is one.
     """
 

@@ -1,8 +1,9 @@
-"""Joins as steps of lazy polars queries.
+"""Joins as steps of lazy Polars queries.
 
-Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. A join is then a step of
-the query. polars passes it the columns that later steps read, and stops it once there are enough
-rows. Rows are processed batch by batch, so a filter after the join keeps few of them in memory.
+Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. Each join then becomes a
+step of the query. Polars requests only the columns that later steps read, and stops the join once
+there are enough rows. Rows are processed batch by batch. If a filter follows the join, only a few
+rows are in memory at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Joins"]
 
-# Checks the feature rather than the version, which may be that of a release candidate.
+# This checks for the feature, because the version may be that of a release candidate.
 if "explain_name" not in inspect.signature(register_io_source).parameters:
     _message = f"tidegate.polars needs polars 2 or later, but this is {pl.__version__}; "
     _message += "run pip install --upgrade polars"
@@ -33,10 +34,10 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 
 @pl.api.register_lazyframe_namespace("tidegate")
 class Joins:
-    """The joins of a lazy frame, which is the left input.
+    """The joins of a lazy frame. The frame is the left input.
 
-    The methods have the same names and arguments as tidegate's functions, except `columns` and
-    `batch_rows`, which polars controls. To choose columns, use `select` after the join.
+    The methods have the same names and arguments as tidegate's functions, except for `columns` and
+    `batch_rows`, which Polars controls. To choose columns, use `select` after the join.
 
     Example:
         >>> import polars as pl
@@ -104,7 +105,7 @@ class Joins:
             read = [one for one in columns if one not in (query.get("aggs") or ())]
             for batch in batches(*sides, **query, columns=read):
                 frame = _frame(batch, columns)
-                # polars applies `most` before the filter.
+                # Polars applies `most` before the filter.
                 if most is not None:
                     frame = frame.head(most)
                     most -= frame.height
@@ -116,7 +117,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """Return some columns of a batch; without any, return a frame with only a row count."""
+    """Return some columns of a batch; if there are none, return a frame with only a row count."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

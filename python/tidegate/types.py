@@ -66,7 +66,7 @@ class BatchWriter(Protocol):
     """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
     def write_batch(self, batch: "pa.RecordBatch", /) -> object:
-        """Write a batch after the previous ones."""
+        """Append a batch to those already written."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
@@ -82,7 +82,7 @@ Table: TypeAlias = (
 """A table: Arrow data, paths of files, a dataset, a lazy frame, records, or a dict of arrays."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
-"""One or several streams of rows, numbered from 0."""
+"""One or more streams of rows, numbered from 0."""
 
 Sink: TypeAlias = (
     "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
@@ -93,13 +93,13 @@ Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer if times are integers."""
 
 Window: TypeAlias = "Length | Rows"
-"""The length of a window: a length of time, or a number of rows."""
+"""The length of a window: a duration or a number of rows."""
 
 Names: TypeAlias = str | tuple[str, str]
 """The name of a column on both sides, or its names on the left and the right side."""
 
 IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
-"""The start and the end column of both sides, or a pair of names for each side."""
+"""The start and end columns of both sides, or a pair of names for each side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
@@ -128,7 +128,7 @@ Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""
 
 ClosedEnds: TypeAlias = Literal["both", "left"]
-"""The ends that the intervals of rows with a start and an end include."""
+"""The ends that are included in the intervals of rows with a start and an end."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
 """The algorithm by which an aggregation assigns rows to windows."""

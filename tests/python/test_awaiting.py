@@ -293,6 +293,6 @@ def test_an_operator_that_is_dropped_tells_what_is_lost():
         return [str(warning.message) for warning in told]
 
     (message,) = dropped()
-    assert "2 of its 2 sources were open, so results of the 2 rows" in message
+    assert "2 of its 2 sources were open, so results of the 2 pushed rows" in message
     assert message.startswith("a merge was dropped while")
     assert dropped(close=True) == dropped(closes_sources=True) == dropped(pushed=0) == []

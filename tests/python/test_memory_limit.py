@@ -345,7 +345,7 @@ def test_the_limit_can_be_raised_while_an_operator_runs(name):
     with make(memory_limit=1_000) as operator:
         schema = schema_of(operator, 0)
         table = of_times(schema, list(range(1_000)))
-        with pytest.raises(MemoryLimitError, match="at once") as caught:
+        with pytest.raises(MemoryLimitError, match="at the same time") as caught:
             operator.sources[0].push(table)
         assert operator.stats()["memory"] == operator.stats()["rows_in"] == 0
         enough = named_by(caught.value)

@@ -136,9 +136,9 @@ def test_an_error_is_raised_until_skip_is_called(made):
 
 @pytest.mark.parametrize("kind", [{"size": 10}, {"size": 10, "advance": 3}])
 def test_a_window_beyond_64_bits_is_an_error_of_the_push(kind):
-    assert "64 bits" not in of_operator("poll") + of_operator("snapshot")
+    assert "64-bit range" not in of_operator("poll") + of_operator("snapshot")
     windows = tg.Aggregate(ROWS, on="ts", **kind, aggs={"n": tg.agg.count()})
     [source] = windows.sources
-    with pytest.raises(tg.TidegateError, match="64 bits"):
+    with pytest.raises(tg.TidegateError, match="64-bit range"):
         source.push([{"ts": 2**63 - 2, "x": 1}])
     assert windows.poll() is None

@@ -363,4 +363,4 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
     assert "the last right row of each key" in memory()
     assert "right rows until they are ready" in memory(strategy="forward")
     assert "there is no tolerance" in memory(where="left.l < right.r")
-    assert "near enough" in memory(where="left.l < right.r", tolerance=3)
+    assert "until they are outside the tolerance" in memory(where="left.l < right.r", tolerance=3)

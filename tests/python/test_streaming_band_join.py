@@ -453,7 +453,7 @@ def test_explain_says_why_an_index_is_used_or_not():
         "band_join (inner)",
         "  band       left.x - 1 <= right.x <= left.x + 1, compared as int64",
         "  time       left.ts, right.ts",
-        "  window     left rows stay 2, right rows 3 (integer)",
+        "  window     left rows stay for 2, right rows for 3 (integer)",
     ]
     assert "  index      buckets per side, on right.x; the fastest for any window" in text
     # 40 bytes, and room for two rows of the two result columns.

@@ -291,7 +291,7 @@ def test_nothing_is_lost_or_doubled_when_a_process_is_killed(tmp_path):
         with subprocess.Popen([sys.executable, "-c", script, killed]) as process:
             before = steps(killed)
             # The process may be killed at any moment after some steps.
-            while process.poll() is None and steps(killed) < before + 14:
+            while process.poll() is None and steps(killed) < before + 8:
                 time.sleep(0.001)
             time.sleep(rng.random() / 50)
             process.send_signal(signal.SIGKILL)

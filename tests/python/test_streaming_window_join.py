@@ -322,7 +322,7 @@ def test_explain_names_the_algorithm():
         WindowJoin, schema, schema, on="ts", window=(1, 2), where="left.x < right.x", threads=2
     )
     assert text.startswith("window_join (inner)\n")
-    assert "  window     left rows stay 1, right rows 2 (integer)\n" in text
+    assert "  window     left rows stay for 1, right rows for 2 (integer)\n" in text
     assert "  scan       1 of 1 conjuncts, as ranges of numbers, with " in text
     assert "  algorithm  shared rows (auto): each thread compares a share of the new" in text
     assert "  index      rows in blocks by value, if few pairs of a sample" in text

@@ -218,7 +218,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
         aggs={"n": tg.agg.count()},
         memory_limit="1GB",
     )
-    assert "streams[1]: 30 row groups in 30 stretches" in plan
+    assert "streams[1]: 30 row groups in 30 time spans" in plan
     plan = tg.explain(
         tg.interval_join_batches, left, left, **QUERY, memory_limit="1GB", lateness=(0, None)
     )

@@ -1,4 +1,4 @@
-"""Single files on HTTP servers, as a file system of `pyarrow.fs` that reads parts of them."""
+"""A `pyarrow.fs` file system for single files on HTTP servers, which it can read in parts."""
 
 import io
 import urllib.error
@@ -10,7 +10,7 @@ from typing import NoReturn
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-# How long a server may take to answer, in seconds.
+# The maximum time to wait for a response from a server, in seconds.
 TIMEOUT_S = 60
 
 # The number of bytes per request. Each request takes at least one round trip.
@@ -59,7 +59,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
 
 
 class _Parts(io.RawIOBase):
-    """A file that is read in parts."""
+    """A file on an HTTP server that is read in parts."""
 
     def __init__(self, url: str, length: int) -> None:
         self._url = url
@@ -102,7 +102,7 @@ def _info(url: str) -> pafs.FileInfo:
 
 
 def _measured(url: str) -> tuple[int | None, bool]:
-    """Return the length of a file, if the server reports it, and whether parts can be requested."""
+    """Return a file's length, if the server reports it, and whether parts can be requested."""
     with _ask(url, "bytes=0-0") as answer:
         total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
         if answer.status == PARTIAL_CONTENT and total.isdigit():

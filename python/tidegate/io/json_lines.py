@@ -1,4 +1,4 @@
-"""Writes rows as JSON, one object per line. pyarrow can read such files, but cannot write them."""
+"""Writes rows as JSON, one object per line. pyarrow can read such files but not write them."""
 
 import json
 from typing import Any
@@ -58,7 +58,7 @@ class JsonLines:
             self._file.write(("\n".join(lines) + "\n").encode())
 
     def close(self) -> None:
-        """Do nothing, because the format has no end mark."""
+        """Do nothing, because JSON Lines files have no end marker."""
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -74,7 +74,7 @@ def _is_held(kind: pa.DataType) -> bool:
 
 
 def _not_finite(batch: pa.RecordBatch) -> str:
-    """Return the name of the column with a value that JSON cannot represent."""
+    """Return the name of the column that contains a value that JSON cannot represent."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_text(column.type):
             continue

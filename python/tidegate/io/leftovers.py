@@ -1,15 +1,15 @@
-"""Names temporary files and folders, and removes those left behind by killed runs.
+"""Creates names for temporary files and folders, and removes those that killed runs left behind.
 
-A file being written is named `.tidegate-<16 hex digits>.tmp`. A folder being written has the suffix
-`.d`. Next to the folder is a mark: a file with the suffix `.mark` that contains the stem of these
-names and the folder's final name. While the new folder replaces an old one, the old one has the
-suffix `.d.old`.
+A file that is being written is named `.tidegate-<16 hex digits>.tmp`. A folder that is being
+written has the suffix `.d`. Next to the folder is a mark, a file with the suffix `.mark`. The mark
+contains the stem of these names and the folder's final name. While the new folder replaces an old
+one, the old folder has the suffix `.d.old`.
 
-The run that writes a file or a mark holds a lock on it. If the run is killed, the lock is released,
-and a later run in the same parent folder removes the leftovers. If the parent folder is shared,
-other users can also create files with such names. Therefore, only regular files and folders of the
-current user are touched, and links are never followed. The number of bytes read from a mark is
-limited, and a folder is touched only if its mark is valid.
+A run holds a lock on each file and each mark that it writes. If the run is killed, the lock is
+released, and a later run in the same parent folder removes the leftovers. If the parent folder is
+shared, other users can also create files with such names. Therefore, only regular files and folders
+owned by the current user are touched, and links are never followed. Only a limited number of bytes
+is read from a mark, and a folder is touched only if its mark is valid.
 """
 
 import os
@@ -31,14 +31,14 @@ LEFTOVER = re.compile(r"(\.tidegate-[0-9a-f]{16})(\.tmp|\.mark)")
 # A file that was just created may not be locked yet.
 LEFTOVER_AGE_S = 60
 
-# File systems do not allow longer names.
+# The maximum length of a file name. File systems do not allow longer names.
 NAME_BYTES = 1024
-# Enough to recognize a mark that is too long.
+# The number of bytes to read from a mark. A mark that is too long can still be recognized.
 MARK_BYTES = 2 * NAME_BYTES
 
 
 def temporary_stem() -> str:
-    """Return a unique stem for the names of temporary files, without a suffix."""
+    """Return a unique name for a temporary file, without a suffix."""
     return f".tidegate-{secrets.token_hex(8)}"
 
 
@@ -59,13 +59,13 @@ def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)  # noqa: PTH208 - some names are not valid paths
     except OSError:
-        # A folder may be writable but not readable.
+        # Some folders are writable but not readable.
         return []
 
 
 @contextmanager
 def _abandoned(path: Path) -> Iterator[int | None]:
-    """Open and lock a leftover of a killed run; yield None if the file is anything else."""
+    """Open and lock a file left behind by a killed run; yield None for any other file."""
     if not _is_own(path.lstat(), stat.S_ISREG):
         yield None
         return
@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Return whether a path has this file type and belongs to the current user."""
+    """Return whether a path is of this file type and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 
@@ -95,7 +95,7 @@ def _remove_folders(stem: Path, content: bytes) -> None:
     made, old = folders_of(stem)
     if _is_own_folder(old):
         if not os.path.lexists(target):
-            # Without the new folder, the old one may be the only copy of the data.
+            # If the new folder is missing, the old folder may be the only copy of the data.
             (made if _is_own_folder(made) else old).rename(target)
         shutil.rmtree(old, ignore_errors=True)
     if _is_own_folder(made):
@@ -103,13 +103,13 @@ def _remove_folders(stem: Path, content: bytes) -> None:
 
 
 def folders_of(stem: Path) -> tuple[Path, Path]:
-    """Return the path of the folder being written, and of the folder that it replaces."""
+    """Return the paths of the folder being written and of the folder that it replaces."""
     made = stem.with_name(stem.name + FOLDER_SUFFIX)
     return made, made.with_name(made.name + OLD_SUFFIX)
 
 
 def mark_of(stem: Path, name: str) -> bytes:
-    """Return the contents of the mark for a folder with this final name."""
+    """Return the contents of the mark for a folder with the given final name."""
     return _mark_head(stem) + os.fsencode(name)
 
 
@@ -118,7 +118,7 @@ def _mark_head(stem: Path) -> bytes:
 
 
 def _target(stem: Path, content: bytes) -> Path | None:
-    """Return the path that a mark names, in the mark's folder, or None if the mark is invalid."""
+    """Return the path named by a mark, in the mark's folder, or None if the mark is invalid."""
     head = _mark_head(stem)
     name = os.fsdecode(content.removeprefix(head))
     if not content.startswith(head) or len(content) > len(head) + NAME_BYTES:

@@ -2,7 +2,7 @@
 
 As in pyarrow, a quote opens a quoted value only at the beginning of the value. For example, the
 quote in `5" pipe` is text. A line break inside a quoted value does not end the line. Each byte is
-visited a fixed number of times, regardless of the pieces and the quotes.
+visited a fixed number of times, no matter how the text is split or quoted.
 """
 
 import re
@@ -11,8 +11,9 @@ import numpy as np
 
 QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
 # Matches a quoted value at the beginning of a value, and a quote elsewhere, which is text. Before
-# Python 3.11.5, a possessive repetition is wrong if it contains a choice. The outer repetition need
-# not be possessive: a shorter match would be followed by a quote instead of a line end.
+# Python 3.11.5, possessive repetitions that contain alternatives match incorrectly. The outer
+# repetition does not have to be possessive, because a shorter match would be followed by a quote
+# instead of a line end.
 PART = re.compile(
     rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*',
 )
@@ -35,7 +36,7 @@ class LineEnds:
         self._before = BEGIN
 
     def last(self, more: bytes) -> int:
-        """Return the end of the last complete line in `more`, or 0 if no line ends there."""
+        """Return the end of the last complete line in `more`, or 0 if no line ends in `more`."""
         if not more:
             return 0
         text = self._before + more
@@ -47,7 +48,7 @@ class LineEnds:
         return max(end - (len(text) - len(more)), 0)
 
     def _last_by_pairs(self, text: bytes) -> int | None:
-        """Pair each quote with the next; return None if a quote within plain text prevents this."""
+        """Pair each quote with the next; return None if a quote in unquoted text prevents this."""
         codes = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(codes == ord('"'))
         if not BEFORE_QUOTES[codes[quotes[::2] - 1]].all():
@@ -65,7 +66,7 @@ class LineEnds:
         return int(ends[-1]) + 1 if len(ends) else 0
 
     def _last_by_values(self, text: bytes) -> int:
-        """Find the end of the last line by matching value by value."""
+        """Find the end of the last line by matching one value at a time."""
         end = _end(LINES, text)
         rest = PART.match(text, end)
         if rest is None or rest.end() < len(text):
@@ -73,13 +74,13 @@ class LineEnds:
         elif rest.end(1) == len(text):
             self._before = CLOSED
         else:
-            # A quote at the end is text, and so is another quote after it.
+            # A quote at the end is text, and so is a quote that follows it.
             self._before = text[-1:].replace(b'"', b"x")
         return end
 
 
 def open_quote(text: bytes) -> int | None:
-    """Return the position of the quote that is not closed in a line, if there is one."""
+    """Return the position of an unclosed quote in a line, if there is one."""
     place = _end(PART, text)
     return place if text[place : place + 1] == b'"' else None
 

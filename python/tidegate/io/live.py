@@ -1,12 +1,12 @@
-"""Writes event tables that others can read while they grow, and that survive a killed writer.
+"""Writes event tables that can be read while they grow, and that survive if the writer is killed.
 
 Without a state, a CSV file or an Arrow stream is written batch by batch. With a state, an output
-also reports how much of it has been synced. The state records this, and a resumed run truncates the
-output to it:
+also reports how much of its data has been synced. The state records this, and a resumed run
+truncates the output to it:
 
-- `LiveFile`: CSV or an Arrow stream, recognized by its length and its first and last bytes.
-- `LiveParts`: a folder of Parquet files, recognized by their number and sizes. A part receives its
-  name once a state includes it.
+- `LiveFile`: a CSV file or an Arrow stream, recognized by its length and its first and last bytes.
+- `LiveParts`: a folder of Parquet files, recognized by their number and sizes. A part is given its
+  final name once a state includes it.
 
 `prepare` syncs the output and describes it. Then the state is written, and `publish` renames the
 new part to its final name.
@@ -38,7 +38,7 @@ from tidegate.io.files import (
 )
 from tidegate.io.growing import ANEW, Edges, Mark
 
-# The end mark of an Arrow stream.
+# The end marker of an Arrow stream.
 END_MARK = b"\xff\xff\xff\xff\0\0\0\0"
 
 
@@ -51,9 +51,9 @@ class Batches(Protocol):
 
 @contextmanager
 def live_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batches]:
-    """Write a table so that others can read each batch as soon as it has been written.
+    """Write a table so that others can read each batch as soon as it is written.
 
-    The file has its final name from the start, and is a CSV file or an Arrow stream.
+    The file is a CSV file or an Arrow stream, and has its final name from the start.
 
     Raises:
         TidegateError: The format cannot represent a column, or the file cannot be written. The
@@ -104,7 +104,7 @@ class _Flushing:
 
 @dataclass(frozen=True)
 class Parts:
-    """The number of parts in a folder, with the data by which the folder is recognized."""
+    """The number of parts in a folder, and the data that identifies the folder."""
 
     parts: int
     sizes: str
@@ -116,13 +116,13 @@ class Live(Batches, Protocol):
     """An output that a state describes."""
 
     def prepare(self) -> Mark | Parts:
-        """Sync everything that was written, and return a description of it."""
+        """Sync all written data, and return a description of it."""
 
     def publish(self) -> None:
-        """Rename a new part to its final name, now that a state includes it."""
+        """Rename a new part to its final name, after a state that includes it has been written."""
 
     def finish(self) -> None:
-        """Write the end of the format, and sync it."""
+        """Complete the output as its format requires, and sync it."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def live_output(target: Target, known: Mark | Parts | None) -> Iterator[Live]:
 
 
 class LiveFile:
-    """A CSV file or an Arrow stream, which is continued after the bytes that a state includes."""
+    """A CSV file or an Arrow stream. Writing resumes after the bytes that a state includes."""
 
     def __init__(self, file: IO[bytes], target: Target, known: Mark | None) -> None:
         self._file = file
@@ -196,28 +196,28 @@ class LiveFile:
         )
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows, which can be read immediately."""
+        """Write rows, which readers can see immediately."""
         self._writer.write_batch(batch)
         self._file.flush()
 
     def prepare(self) -> Mark:
-        """Sync everything that was written, and return a description of it."""
+        """Sync all written data, and return a description of it."""
         _sync(self._file)
         sync_folder(self._folder)
         found, edges = os.fstat(self._file.fileno()), self._body.edges
         return Mark(edges.position, found.st_dev, found.st_ino, edges.digest())
 
     def publish(self) -> None:
-        """Do nothing, because the file already has its name."""
+        """Do nothing, because the file already has its final name."""
 
     def finish(self) -> None:
-        """Write the end mark of an Arrow stream, which a resumed run removes."""
+        """Write the end marker of an Arrow stream; a resumed run removes the marker."""
         self._writer.close()
         _sync(self._file)
 
 
 class _Body(io.RawIOBase):
-    """Writes bytes to a file, except for the first ones, and tracks the edges of the file."""
+    """Writes bytes to a file, skipping the first ones, and tracks both ends of the file."""
 
     def __init__(self, file: IO[bytes], edges: Edges, passed_over: bytes) -> None:
         super().__init__()
@@ -245,14 +245,14 @@ def _sync(file: IO[bytes]) -> None:
 
 
 def _beginning(layout: Format, schema: pa.Schema) -> bytes:
-    """Return the bytes of a file before its first row."""
+    """Return the bytes that precede the first row of a file."""
     memory = io.BytesIO()
     _writer(memory, "", layout, schema).close()
     return memory.getvalue().removesuffix(END_MARK if layout is Format.ARROW else b"")
 
 
 def _check_unused(target: Target, beginning: bytes) -> None:
-    """Reject a file that has rows; a run that is killed before its first state leaves no rows."""
+    """Reject a file that contains rows. A run killed before its first state leaves no rows."""
     path = target.path
     size = path.stat().st_size
     if not target.force and not (
@@ -263,7 +263,7 @@ def _check_unused(target: Target, beginning: bytes) -> None:
 
 
 def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
-    """Check that a file has the bytes that the state includes, and no bytes of another writer."""
+    """Check that a file contains the bytes in the state, and none from another writer."""
     found = os.fstat(descriptor)
     counted = f"{path}: the state includes its first {mark.position:,} bytes"
     if found.st_size < mark.position:
@@ -286,7 +286,7 @@ def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> No
 
 
 class LiveParts:
-    """A folder of Parquet files, each of which has the rows between two states."""
+    """A folder of Parquet files, each of which contains the rows written between two states."""
 
     _NAME = re.compile(r"part-(\d{9})\.parquet|\.part-\d{9}\.parquet\.tmp")
 
@@ -345,7 +345,7 @@ class LiveParts:
                 (self._folder / name).unlink()
 
     def _numbers(self, known: Parts) -> range:
-        """Return the numbers of the parts that a state includes, limited to one more than exist."""
+        """Return the numbers of a state's parts, up to one more than the number of files."""
         return range(1, min(known.parts, len(list(self._folder.iterdir())) + 1) + 1)
 
     def _part(self, number: int) -> Path:
@@ -390,7 +390,7 @@ class LiveParts:
         """Do nothing, because each part is already complete."""
 
     def abandon(self) -> None:
-        """Remove a part that is not in any state."""
+        """Remove a part that no state includes."""
         if self._file is not None and not self._file.closed:
             send_to_nowhere(self._file)
             self._file.close()

@@ -1,4 +1,4 @@
-"""Locks on files, which the operating system releases when their holder is killed."""
+"""File locks, which the operating system releases when the process that holds them is killed."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Try to lock an open file; return False if it is locked already or locks are unsupported."""
+    """Try to lock an open file; return False if it is already locked or locks are unsupported."""
     try:
         if os.name == "posix":
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -27,7 +27,7 @@ def try_lock(descriptor: int) -> bool:
 
 @contextmanager
 def held(path: Path, what: str) -> Iterator[None]:
-    """Hold a lock on the file `path`, which exists only for this purpose.
+    """Hold a lock on the file `path`, which is used only for locking.
 
     Raises:
         StateError: Another run holds the lock; the message names `what`.
@@ -41,7 +41,7 @@ def held(path: Path, what: str) -> Iterator[None]:
                 "stop that run, or give another state and another OUT"
             )
             raise StateError(message)
-        # The previous holder may have removed the file since it was opened here.
+        # The previous holder of the lock may have removed the file after it was opened here.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 break
@@ -49,7 +49,7 @@ def held(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while the lock is held, if the system can remove open files.
+        # The file is removed while the lock is held, if the system can remove open files.
         if os.name == "posix":
             path.unlink(missing_ok=True)
         os.close(descriptor)

@@ -1,7 +1,7 @@
 """Opens any input that is not Arrow data as a table: files, datasets, lazy frames and arrays.
 
 Native functions accept Arrow data directly. For all other inputs, `calls` opens a table with
-`open_table`, plans the query for its columns, and reads the columns that the query needs.
+`open_table`, plans the query for the table's columns, and reads the columns that the query needs.
 """
 
 import operator
@@ -54,26 +54,26 @@ class OpenTable:
     """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Returns all rows, with the given columns, in batches; only a few are in memory at a time.
+    """Returns all rows, with the given columns, in batches, only a few of which are in memory.
 
     The second argument is the approximate number of rows per batch. If Python code processes the
-    rows, pass them through `checked` first: native functions validate their input, but pyarrow does
-    not."""
+    rows, pass them through `checked` first, because pyarrow does not validate its input as native
+    functions do."""
 
     name: str
-    """The name of the argument, with which messages begin."""
+    """The name of the argument, as shown at the start of messages."""
 
     label: str = ""
     """The address of the first file, for messages."""
 
     row_count: Callable[[], int | None] = lambda: None
-    """The number of rows, if it is known before they are read."""
+    """The number of rows, if known before they are read."""
 
     rows_read: int = 0
-    """The number of rows that have been read from files."""
+    """The number of rows read from files so far."""
 
     is_kept: bool = False
-    """Whether the rows can be read more than once, at little cost for few columns."""
+    """Whether the rows can be read again, and cheaply if only a few columns are read."""
 
     is_in_order: bool = False
     """Whether the rows are known to be in time order."""
@@ -82,7 +82,7 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended the read early; Arrow's C interface passes on only its message."""
+    """The error that ended the read early. Arrow's C interface passes on only its message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -104,7 +104,7 @@ class OpenTable:
         return self._noting(self.few(self.schema.names, STREAM_BATCH_ROWS), [*self.schema])
 
     def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
-        """Return the same rows, after counting them; an error while they are read is stored."""
+        """Return the same rows, counting them as they are read, and store any error."""
         if not isinstance(rows, Iterator):
             self.rows_read += rows.num_rows if isinstance(rows, pa.Table) else 0
             return rows
@@ -122,7 +122,7 @@ class OpenTable:
 
 
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
-    """Yield the same batches, each after it has been validated.
+    """Yield the same batches after validating each one.
 
     If offsets or indices are wrong, as in a damaged file, pyarrow reads out of bounds.
 
@@ -139,13 +139,14 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
 
     Args:
         given: The input.
-        name: The name of the argument, with which messages begin; empty on the command line.
+        name: The name of the argument, as shown at the start of messages; empty on the command
+            line.
         how: The options for reading files.
 
     Raises:
-        TypeError: The input has an unsupported type; the message lists the supported ones.
+        TypeError: The type of the input is not supported; the message lists the supported types.
         TidegateError: A file cannot be found or read; the message names it.
-        SchemaError: The files of a table differ in a column; the message names both files.
+        SchemaError: A column differs between the files of a table; the message names both files.
 
     Example:
         >>> open_table({"ts": [1, 2], "x": [0.5, 1.5]}).schema.names
@@ -210,7 +211,7 @@ Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]
 
 
 def _opener(given: object) -> Opener | None:
-    """Return the function that opens this input, or None if its type is not supported."""
+    """Return the function that opens this input, or None if the input's type is not supported."""
     if is_path(given):
         return _of_paths
     if isinstance(given, list | tuple):
@@ -223,7 +224,7 @@ def _opener(given: object) -> Opener | None:
 
 
 def _kinds() -> Iterator[tuple[type, Opener]]:
-    """Yield the supported classes of libraries that have been imported."""
+    """Yield the supported classes from libraries that have been imported."""
     yield ds.Dataset, _of_dataset
     yield ds.Scanner, _of_scanner
     yield pq.ParquetFile, _of_parquet_file
@@ -239,7 +240,7 @@ def is_path(given: object) -> bool:
 
 
 def _with_name(error: Exception, name: str) -> Exception:
-    """Return the same error with the name of the argument before its message."""
+    """Return the error with the argument's name prepended to its message."""
     if not name or str(error).startswith(f"{name}: "):
         return error
     text = f"{name}: {error}"
@@ -259,7 +260,7 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
 
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
-    """Return a table with the rows of files, one after the other."""
+    """Return a table with the rows of several files, one file after another."""
     found = alike(found)
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])
@@ -308,7 +309,7 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
 
 
 def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
-    """Open a scanner, which provides only the columns that it projects."""
+    """Open a scanner, which returns only the projected columns."""
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),

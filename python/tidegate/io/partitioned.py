@@ -1,7 +1,7 @@
-"""Writes a table as a folder of files, with a subfolder for each value of some columns.
+"""Writes a table as a folder of files, with a subfolder for each value of the given columns.
 
-Subfolders are named as in Hive, for example `symbol=A/`, so that readers of the whole folder can
-restore these columns.
+Subfolders are named as in Hive, for example `symbol=A/`, so that these columns are restored when
+the whole folder is read.
 """
 
 import os
@@ -48,10 +48,10 @@ WRITTEN = {
 
 # pyarrow's default limit of 1,024 applies per batch, and users do not know the batch size.
 MOST_FOLDERS = 1 << 20
-# Well below the number of files that a process may have open, which is often 1,024.
+# The number is well below the limit on the open files of a process, which is often 1,024.
 OPEN_FILES = 256
 
-# How often a wait checks for a signal or an error.
+# The interval at which a waiting thread checks for a signal or an error.
 PATIENCE_S = 0.05
 
 
@@ -59,7 +59,7 @@ PATIENCE_S = 0.05
 def partitioned_writer(
     name: str, layout: Format, schema: pa.Schema, by: Sequence[str]
 ) -> Iterator[BatchWriter]:
-    """Write a table to a folder that appears under its name when the block ends without an error.
+    """Write a table to a folder that gets its final name when the block ends without an error.
 
     An existing folder is replaced.
 
@@ -67,10 +67,10 @@ def partitioned_writer(
         name: The folder.
         layout: The format of the files.
         schema: The schema of the rows.
-        by: The columns by whose values the rows are divided into folders.
+        by: The columns whose values determine the folder of each row.
 
     Raises:
-        SchemaError: A column is missing, or no other columns are left.
+        SchemaError: A column is missing, or `by` names all columns.
         TidegateError: The folder cannot be written; the message names it.
     """
     _check(schema, by)
@@ -142,19 +142,19 @@ def _check_values(batch: pa.RecordBatch, by: Sequence[str]) -> None:
 def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
     """Return the schema of the files.
 
-    An Arrow file contains only one dictionary per column, but batches may have several.
+    An Arrow file contains only one dictionary per column, but batches may have different ones.
     """
     plain = without_views(schema)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it will replace another, only its owner can access it for now."""
+    """Create the new folder; if it replaces another one, only its owner can access it at first."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 
 def _replace(folder: Path, target: Path, old: Path) -> None:
-    """Rename the new folder to its final name; if that fails, keep the old folder."""
+    """Rename the new folder to its final name; if this fails, keep the old folder."""
     if target.exists():
         _take_permissions(folder, target)
     try:
@@ -171,8 +171,8 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
 def _take_permissions(folder: Path, target: Path) -> None:
     """Copy the permissions of the old folder, unless another user has replaced the new one.
 
-    In a shared parent folder, another user may replace the new folder with a link, whose target
-    would then receive these permissions.
+    In a shared parent folder, another user could replace the new folder with a link. The target of
+    the link would then receive these permissions.
     """
     if os.name != "posix":
         return
@@ -202,7 +202,7 @@ class _Stopped(Exception):  # noqa: N818 - not an error
 
 
 class _Writer:
-    """Passes batches to a thread on which pyarrow writes, so that signals can be handled here."""
+    """Passes batches to a writer thread, so that the calling thread can handle signals."""
 
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema

@@ -1,7 +1,7 @@
 """Finds the row groups of Parquet files that a join can skip, using the statistics of the files.
 
-A row group of one side is skipped if, judging by the times, its rows match no rows in the row
-groups of the other side. Rows that appear in the result even if they are unmatched are always read.
+A row group is skipped if, judging by its times, its rows match no rows in the other side's row
+groups. If the result includes the unmatched rows of a side, all row groups of that side are read.
 """
 
 import json
@@ -24,7 +24,7 @@ from tidegate.io.open_tables import OpenTable, of_pieces
 from tidegate.io.read_files import ASKED_AT_ONCE, Piece, few_of_row_groups
 
 Span: TypeAlias = tuple[int, int]
-"""The first and the last time of some rows, in the unit that `step_of` defines."""
+"""The earliest and the latest time of some rows, in the unit that `step_of` defines."""
 
 CODE_BYTES = 4
 """The size of a dictionary index, in bytes."""
@@ -40,7 +40,7 @@ class Group:
     """A row group of a file."""
 
     file: tuple[int, int]
-    """The number of the piece in the table, and of the file in the piece."""
+    """The index of the piece in the table, and the index of the file in the piece."""
 
     fragment: ds.ParquetFileFragment
     number: int
@@ -50,7 +50,7 @@ class Group:
 
 
 def row_groups(table: OpenTable) -> list[Group] | None:
-    """Return the non-empty row groups of a table, in order; None if not all files are Parquet."""
+    """Return the non-empty row groups of a table, in order, or None if a file is not Parquet."""
     if table.pieces is None or not all(is_parquet(piece) for piece in table.pieces):
         return None
     found = [
@@ -83,7 +83,7 @@ def few_of(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some row groups of a table, with only a few batches in memory at a time.
+    """Yield the rows of some row groups of a table, with only a few batches in memory at any time.
 
     The strings in `coded` columns remain dictionary-encoded.
     """
@@ -108,9 +108,10 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
-    """Return the first and the last time of each row group.
+    """Return the earliest and the latest time in each row group.
 
-    The result is None if the statistics of a row group lack these times, or report a null time.
+    The result is None if the statistics of a row group do not contain these times, or report a null
+    time.
     """
     found = []
     for group in groups:
@@ -131,7 +132,7 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
     for group in groups:
         for column in columns:
             stored = _stored(group, column)
-            # A nested column has several parts; it counts as one of average size.
+            # A nested column has several parts, and is counted as one column of average size.
             parts = group.metadata.num_columns
             size += (
                 group.metadata.total_byte_size // parts
@@ -142,7 +143,7 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
 
 
 def coded_columns(groups: Sequence[Group], schema: pa.Schema) -> set[str]:
-    """Return the string columns that are best read with the dictionaries of the files.
+    """Return the string columns that should be read using the dictionaries in the files.
 
     Each string is then decoded and looked up once per row group instead of once per row.
     """
@@ -201,7 +202,7 @@ def step_of(kind: pa.DataType) -> int:
 
 
 def _is_time(kind: pa.DataType) -> bool:
-    """Return whether the statistics of this type can be used as times."""
+    """Return whether statistics of this type can be used as times."""
     tests = (pa.types.is_signed_integer, pa.types.is_date32, pa.types.is_timestamp)
     return any(test(kind) for test in tests)
 
@@ -212,11 +213,11 @@ def pruned(
     plan: _tidegate.JoinPlan,
     how: str,
 ) -> tuple[Any, Any]:
-    """Return the inputs of a join without row groups that do not affect the result.
+    """Return the inputs of a join, without the row groups that cannot affect the result.
 
     Args:
         left: The left input: an open table or an Arrow table.
-        right: The right input, of either kind.
+        right: The right input: an open table or an Arrow table.
         plan: The plan of the join.
         how: The unmatched rows that the result contains.
     """
@@ -228,7 +229,7 @@ def pruned(
     columns, (lower, upper) = plan.time
     for side, column in zip(sides, columns, strict=True):
         side.look_at(column)
-    # If the times of a row group are unknown, one may be null, which the call has to report.
+    # If the times of a row group are unknown, one of them may be null. The call has to report that.
     if any(side.spans is None or side.step is None for side in sides):
         return left, right
     below = None if lower is None or plan.looks_back else int(lower)
@@ -238,7 +239,7 @@ def pruned(
 
 
 def _omits(how: str) -> tuple[bool, bool]:
-    """Return whether the result omits unmatched left rows, and unmatched right rows."""
+    """Return, for each side, whether the result omits unmatched rows."""
     return how in {"inner", "semi", "right"}, how in {"inner", "semi", "left", "anti"}
 
 
@@ -249,7 +250,7 @@ def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: st
     step = min(left.step or 1, right.step or 1)
     below = None if lower is None else lower * step
     above = None if upper is None else upper * step
-    # The times that a row of one side can match on the other side.
+    # The times on the other side that a row of one side can match.
     of_left = [_reach(span, below, above) for span in left.spans]
     backward = (None if above is None else -above), (None if below is None else -below)
     of_right = [_reach(span, *backward) for span in right.spans]
@@ -300,7 +301,7 @@ class _Side:
         return _Side(given, groups, [True] * len(groups or []))
 
     def look_at(self, column: str) -> None:
-        """Determine the first and the last times of the side."""
+        """Determine the earliest and the latest times on one side."""
         kind = self.given.schema.field(column).type
         if not _is_time(kind):
             return
@@ -328,7 +329,7 @@ class _Side:
 
 
 def of_groups(table: OpenTable, groups: Sequence[Group]) -> OpenTable:
-    """Return a table with only some row groups of another table."""
+    """Return the table restricted to some of its row groups."""
     assert table.pieces is not None  # noqa: S101 - for mypy
     numbers: dict[tuple[int, int], list[int]] = {}
     for group in groups:

@@ -1,8 +1,8 @@
 """Reads the rows of files, all at once or batch by batch.
 
 Parquet and Arrow files are read as datasets of `pyarrow.dataset`. CSV files and Arrow streams have
-no index and are read here from the beginning. A dataset would infer the types of CSV columns from
-the first values only.
+no index, so this module reads them from the beginning. A dataset would infer the types of CSV
+columns from the first values only.
 """
 
 import re
@@ -41,7 +41,8 @@ from tidegate.io.files import (
 # The number of rows read from a file at a time.
 STREAM_BATCH_ROWS = 1 << 16
 
-# The number of files whose schemas are read at the same time. Most of the time is latency.
+# The number of files whose schemas are read at the same time. Latency accounts for most of the
+# time.
 ASKED_AT_ONCE = 16
 
 # Options for reading a dataset with few batches in memory. With threads, a dataset would read far
@@ -68,18 +69,18 @@ class Reading:
     """The options for reading the files of a table."""
 
     layout: Format | None = None
-    """The format of all files; if None, the extensions determine it."""
+    """The format of all files; if None, the extensions determine the format."""
 
     csv: Dialect = PLAIN
     """The options for parsing CSV values."""
 
     streamed: bool = False
-    """Whether rows are read only once, batch by batch, with few rows in memory."""
+    """Whether the rows are read only once, in batches, with only a few rows in memory."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive files of one format in a table."""
+    """Consecutive files of a table that have the same format."""
 
     names: list[str]
     """The names of the files, for messages."""
@@ -98,7 +99,7 @@ def pieces(address: str, how: Reading) -> list[Piece]:
 
     Raises:
         TidegateError: A file cannot be found, or cannot be read in the specified format.
-        SchemaError: The files differ in a column.
+        SchemaError: A column differs between the files.
     """
     if address == STANDARD_STREAM:
         content = read_whole(sys.stdin.buffer).read_buffer()
@@ -149,7 +150,7 @@ def whole(
 
 
 def few(found: Sequence[Piece], columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """Read some columns of all pieces in order, with only a few batches in memory at a time.
+    """Read some columns of all pieces in order, with only a few batches in memory at any time.
 
     `rows` is the approximate number of rows per batch.
     """
@@ -180,8 +181,8 @@ def few_of_row_groups(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of some row groups of a Parquet file, page by page.
 
-    A scanner would hold several row groups in memory. The strings in `coded` columns remain
-    encoded by the dictionary of the file.
+    A scanner would hold several row groups in memory. The strings in `coded` columns remain encoded
+    with the file's dictionary.
     """
     columns = schema.names
     schema = coded_schema(schema, coded)
@@ -278,7 +279,7 @@ DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFil
 
 
 def _of_dataset(files: Files, layout: Format) -> Piece:
-    """Open files that have an index, with the columns that folders such as `day=1` encode."""
+    """Open files that have an index, and add the columns that folders such as `day=1` encode."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
         partitioning=None if files.base is None else _folders(files),
@@ -287,7 +288,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
     names = files.names
     _schema_of(names[0], of_format.make_fragment(files.paths[0], files.place.filesystem), layout)
     with reading(files.place.address, layout):
-        # Uses the columns of the first file, with which the other files are compared.
+        # This uses the columns of the first file. The other files are compared with it.
         dataset = ds.FileSystemDatasetFactory(
             files.place.filesystem, [*files.paths], of_format, options
         ).finish()
@@ -301,7 +302,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 def _folders(files: Files) -> ds.HivePartitioning:
     """Return the columns encoded in folder names, as integers if possible, otherwise as strings.
 
-    pyarrow's own inference reads `01` as 1 and fails if a column contains only nulls.
+    The inference in pyarrow reads `01` as 1 and fails if a column contains only nulls.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:
@@ -346,7 +347,7 @@ def _of_fragment(fragment: ds.Fragment, like: ds.FileSystemDataset) -> ds.Datase
 
 
 def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
-    """Reject tables that differ in a column; the order of columns may differ."""
+    """Reject tables that differ in a column; the order of the columns may differ."""
     # A file's dictionary indices are only as wide as its own values require.
     first, *others = map(with_wide_indices, schemas)
     for name, schema in zip(names[1:], others, strict=True):
@@ -371,7 +372,7 @@ def check_same(names: Sequence[str], schemas: Sequence[pa.Schema]) -> None:
                 raise SchemaError(message)
 
 
-# Files that are read from their beginnings
+# Files that are read from the beginning
 
 
 def _of_file(files: Files, at: int, layout: Format, how: Reading) -> Piece:
@@ -441,8 +442,8 @@ def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) 
 def alike(found: Sequence[Piece]) -> list[Piece]:
     """Convert files so that each column has the same type in all files.
 
-    The type of a CSV column is the one that it would have if all rows were in a single file.
-    Dictionary indices are wide enough for the combined values of all files.
+    A CSV column has the type that it would have if all rows were in a single file. Dictionary
+    indices are wide enough for the combined values of all files.
     """
     if sum(len(piece.names) for piece in found) > 1:
         found = [_wide(piece) for piece in found]
@@ -502,7 +503,7 @@ def _json_table(opener: Opener) -> pa.Table:
 
 
 def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read JSON lines in blocks; the first block determines the columns and their types."""
+    """Read JSON lines in blocks; the first block determines the column names and types."""
     if not hasattr(pyarrow.json, "open_json"):
         message = "this version of pyarrow cannot read JSON lines in blocks; "
         message += "install pyarrow 20 or later, or omit the memory limit"
@@ -530,7 +531,7 @@ def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """Return a schema in which strings that are all times become times, as in CSV."""
+    """Return the schema, with time types for strings that are all times, as in CSV."""
     schema = rows.schema
     for place, field in enumerate(schema):
         if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:

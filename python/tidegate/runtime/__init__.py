@@ -1,7 +1,7 @@
 """The Python parts of the native classes: threads, asyncio, logging, metrics and chains.
 
 The native module never imports from this package. `attach` adds the methods written in Python to
-the native classes, and passes the native module the few functions that it calls.
+the native classes, and passes to the native module the few functions that it calls.
 
 - `methods.py`: the methods, and `attach`.
 - `running.py`: operators that run on a thread; `awaiting.py`: operators and sources for asyncio.
@@ -11,5 +11,5 @@ the native classes, and passes the native module the few functions that it calls
 - `logger.py`: logs events, each kind at a limited rate.
 - `rows.py`: converts dicts and tuples to tables, and measures the size of Arrow rows.
 - `main_interpreter.py`: rejects subinterpreters.
-- `waits.py`: finds out which threads wait for each other, to detect deadlocks.
+- `waits.py`: determines which threads are waiting for each other, to detect deadlocks.
 """

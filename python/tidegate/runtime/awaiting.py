@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-# How long a thread waits for results, in seconds; at exit, Python waits for its threads.
+# The maximum time that a thread waits for results, in seconds. At exit, Python waits for the
+# thread.
 _PATIENCE = 0.5
 
 # The interval between two attempts to push into a full source, in seconds.
@@ -24,8 +25,8 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
     """Yield batches until all sources are closed, without blocking the event loop.
 
     A separate thread does the work and waits for sources. The thread leaves the results in the
-    operator, so that nothing is lost if the caller is cancelled. The event loop's own threads
-    remain free.
+    operator, so that nothing is lost if the caller is cancelled. The threads of the event loop's
+    own executor remain free.
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, thread_name_prefix="tidegate-aio")
@@ -42,10 +43,10 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
 
 
 async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of Rust, any rows
-    """Push rows, waiting while the memory limit leaves no room for them.
+    """Push rows, and wait while the memory limit leaves no room for them.
 
-    The rows are pushed between two waits, so a caller that is cancelled has pushed either all of
-    them or none.
+    The rows are pushed between two waits, so a cancelled caller has pushed either all of them or
+    none.
     """
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Chains of operators, in which one operator's results feed another, with a common snapshot."""
+"""Chains of operators, in which one operator's results feed the next, with a shared snapshot."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # The interval at which a waiting thread checks the other threads, in seconds.
 _PATIENCE = 0.1
 
-# Snapshots begin with these bytes and a version. The links as text and the states of the operators
-# follow, each with its length, and then a checksum of everything before it.
+# Snapshots begin with these bytes and a version. They are followed by the links as text and the
+# states of the operators, each with its length, and by a checksum of all preceding bytes.
 _MAGIC = b"TIDECHAIN"
 _VERSION = 1
 _LENGTH = struct.Struct("<Q")
@@ -36,19 +36,20 @@ _SUM = struct.Struct("<I")
 class Chain:
     """A chain of operators, in which the results of one operator feed a source of another.
 
-    Each source in `feeds` receives the results of its operator. The times of these results are in
-    the source's time column. Watermarks are passed along: a row is emitted by the last operator as
-    soon as the outer sources have promised that it is final. A fed source needs no `lateness`. The
-    preceding query determines how far times are out of order, and no rows are late. A fed source
-    closes when the preceding operator ends.
+    Each source in `feeds` receives the results of the operator that feeds it. The source's time
+    column contains the times of these results. Watermarks are passed along: the last operator emits
+    a row as soon as the outer sources' watermarks guarantee that the row is final. A fed source
+    needs no `lateness`. The query of the preceding operator determines how far times can be out of
+    order, and no row is late. A fed source closes when the preceding operator ends.
 
     As with a single operator, the results depend only on the rows of the outer sources. The results
-    are the same as for a sequence of calls on tables, each on the previous result. If an operator
-    has `ordered=False`, the rows that it passes on are in any order among rows with equal times.
+    are the same as for a sequence of calls on tables, in which each call processes the previous
+    result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
-    thread. `snapshot` returns a single state of all operators and of the rows between them. Rows
-    are pushed into the outer sources, which no operator feeds, in the same way as without a chain.
+    thread. `snapshot` returns a single state of all operators and of the rows in transit between
+    them. The outer sources are those that no operator feeds. Rows are pushed into them in the same
+    way as without a chain.
 
     Example:
         Each trade with the quotes of the 5 time units before it, counted in windows of 20 time
@@ -78,15 +79,16 @@ class Chain:
     Args:
         last: The operator whose results the chain returns.
         feeds: A mapping from each fed source to the operator that feeds it. The source's time
-            column must be a time of that operator's results: `ts` or `ts_right` of a join, or the
-            start or the end of a window. To feed the later or the earlier of a pair's two times,
-            give a pair of the operator and `"later"` or `"earlier"`. The source's time column is
-            then computed from both times, and must not be a column of the results.
+            column must be one of the times in that operator's results: `ts` or `ts_right` of a
+            join, or the start or the end of a window. To use the later or the earlier of a pair's
+            two times, pass a tuple of the operator and `"later"` or `"earlier"`. The source's time
+            column is then computed from both times, and the results must not contain a column with
+            its name.
 
     Raises:
         SchemaError: The source's time column is not one of the times of the results.
         TidegateError: A source is already in use, or an operator feeds two sources, itself or no
-            source. The error is also raised if times have no bound, so that no row would ever be
+            source. The error is also raised if times are unbounded, because no row would ever be
             final.
         TypeError: An argument is not an operator or not a source.
     """
@@ -114,7 +116,9 @@ class Chain:
 
     @property
     def operators(self) -> list[Operator[Any]]:
-        """The operators, each after all operators that feed it; the last one returns the results.
+        """The operators, each listed after all operators that feed it.
+
+        The last operator returns the results.
 
         Example:
             >>> import pyarrow as pa
@@ -189,12 +193,12 @@ class Chain:
         return RunningChain(self._operators, self._links, sink, self._turns)
 
     def snapshot(self) -> bytes:
-        """Return the state of all operators, and of the rows between them, as bytes.
+        """Return the state of all operators, and of the rows in transit between them, as bytes.
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
-        returned. A sink may itself take a snapshot, which then records the rows that the sink has
-        received as returned.
+        returned. A sink can itself take a snapshot. This snapshot records the rows that the sink
+        has received as returned.
 
         Example:
             >>> import pyarrow as pa
@@ -214,8 +218,8 @@ class Chain:
 
         Raises:
             StateError: The sink and another thread take snapshots at the same time and would wait
-                for each other. A signal handler that takes a snapshot during a call to the chain
-                also raises this error.
+                for each other. A signal handler that takes a snapshot while the chain is being
+                called also raises this error.
             ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """
@@ -230,8 +234,8 @@ class Chain:
     def restore(self, snapshot: bytes) -> None:
         """Resume from a snapshot of a chain with the same operators and feeds.
 
-        No rows may have been pushed before. If an operator rejects its part, all operators are
-        closed, because the parts belong together.
+        No rows may have been pushed before this call. If an operator rejects its part of the state,
+        all operators are closed, because the parts belong together.
 
         Example:
             >>> import pyarrow as pa
@@ -246,7 +250,7 @@ class Chain:
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, belongs to another chain, or has a later version,
+            StateError: The snapshot is damaged, belongs to another chain, or has a later version;
                 or an operator is already in use.
             MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
@@ -365,7 +369,7 @@ class RunningChain:
             ClosedError: The chain runs in the process that this one was forked from.
             Exception: Any exception that the sink or an operator has raised.
         """
-        # A thread that fails stops all others, so all of them end.
+        # A thread that fails stops all other threads, so all threads end.
         until = None if timeout is None else time.monotonic() + timeout
         for running in self._all:
             rest = None if until is None else max(0.0, until - time.monotonic())
@@ -399,13 +403,13 @@ class RunningChain:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Stop all threads without waiting for them, because one of them may be the current one."""
+        """Stop all threads, but do not wait: the current thread may be one of them."""
         for running in self._all:
             running._give_up()  # noqa: SLF001 - as at the end of one
 
 
 class _ChainFeed(Feed):
-    """A source that receives the results and the promises of an operator."""
+    """A source that receives the results and promises of an operator."""
 
     def __init__(self, source: Source, operator: Any, of: str | None) -> None:  # noqa: ANN401 - of Rust
         super().__init__(source)
@@ -416,7 +420,7 @@ class _ChainFeed(Feed):
         return super().give(self.with_time(batch) if self.columns else batch)
 
     def with_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with an additional column that contains the later or earlier time."""
+        """Return the batch with an additional column for the later or the earlier time."""
         import pyarrow.compute as pc  # noqa: PLC0415 - only if it is needed
 
         made = pc.min_element_wise if self.time == "earlier" else pc.max_element_wise
@@ -450,7 +454,7 @@ class _Link:
         self.feed = _ChainFeed(source, operator, of)
 
     def go_on(self) -> bool:
-        """Pass on all batches that are ready, and return whether there were any."""
+        """Pass on all batches that are ready; return whether any were ready."""
         went = False
         while True:
             is_ready = self.operator._is_ready_within(0.0)  # noqa: SLF001 - of Rust
@@ -479,7 +483,7 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
 def _in_order(
     last: Operator[Any], given: list[tuple[Source, Operator[Any], str | None]]
 ) -> list[Operator[Any]]:
-    """Return the operators, each after all operators that feed it."""
+    """Return the operators in an order in which each follows all operators that feed it."""
     ordered: list[Operator[Any]] = []
     entered: list[Operator[Any]] = []
 
@@ -514,7 +518,7 @@ def _check(why: str, *, is_whole: bool) -> None:
 
 
 def _parts(snapshot: bytes) -> list[bytes]:
-    """Split an intact snapshot into the text of the links and the states."""
+    """Split an intact snapshot into the text of the links and the operators' states."""
     size = len(snapshot)
     has_head = size >= _HEAD.size + _SUM.size
     _check(f"it has {size} bytes, fewer than its header needs", is_whole=has_head)

@@ -22,12 +22,13 @@ _LEVELS = {
 # is needed. A lock could deadlock if a signal handler pushes rows or if the process forks.
 _TOLD: dict[tuple[str, int], float] = {}
 
-# The maximum number of entries before all are dropped. Most belong to sources that no longer exist.
+# The number of entries at which all of them are dropped. Most belong to sources that no longer
+# exist.
 _MOST = 10_000
 
 
 def tell(kind: str, number: int, text: str) -> None:
-    """Log an event of a source or an operator, unless it was logged within the last minute."""
+    """Log an event of a source or an operator, unless it was logged in the last minute."""
     level = _LEVELS[kind]
     if not _LOGGER.isEnabledFor(level):
         return
@@ -36,7 +37,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Return whether to log an event: each key at most once a minute, by a single caller."""
+    """Return whether to log an event. Each key is logged at most once a minute, by one caller."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:

@@ -1,6 +1,6 @@
 """The methods of native classes that are written in Python.
 
-Modules that few programs need are imported at the first call, so that `import tidegate` stays fast.
+Modules that few programs need are imported on first use, so that `import tidegate` stays fast.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def attach(more: Mapping[type, dict[str, Any]]) -> None:
-    """Add the methods to the native classes, and pass the native module its callbacks.
+    """Add the methods to the native classes, and pass the callbacks to the native module.
 
     Args:
         more: Methods from other parts of the package, by class and name.
@@ -126,7 +126,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def waits_for(thread: int, other: int) -> bool:
-    """Return whether a thread waits for another thread."""
+    """Return whether a thread is waiting for another thread."""
     from tidegate.runtime.waits import waits_for  # noqa: PLC0415 - see the top
 
     return waits_for(thread, other)

@@ -88,7 +88,7 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 def _families(
     stats: dict[str, Any],
 ) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], float]]]]:
-    """Yield the name, kind and help of each metric, and its values with their labels."""
+    """Yield the name, kind and help text of each metric, and its values with their labels."""
     for name, told in _TOTALS.items():
         yield f"{name}_total", "counter", told, [({}, stats[name])]
     for name, told in _GAUGES.items():
@@ -115,7 +115,7 @@ def _families(
 
 
 def _number(value: object) -> int:
-    """Return an integer or a boolean as an integer; for a reason, 1 if there is one, else 0."""
+    """Return an integer or boolean as an integer, and a reason as 1 if there is one, else 0."""
     return int(value) if isinstance(value, int) else int(value is not None)
 
 
@@ -127,7 +127,7 @@ def _labelled(labels: dict[str, str]) -> str:
 
 
 def text(operator: Operator[Any]) -> str:
-    """Return a description of the operator in one line, for `repr`."""
+    """Return a one-line description of the operator, for `repr`."""
     name = type(operator).__name__
     try:
         stats = operator.stats()
@@ -144,7 +144,7 @@ def text(operator: Operator[Any]) -> str:
 
 
 def page(operator: Operator[Any]) -> str:
-    """Return a description of the operator as HTML, for notebooks."""
+    """Return an HTML description of the operator, for notebooks."""
     try:
         stats = operator.stats()
         explained = operator.explain()

@@ -47,13 +47,13 @@ class Punctuated(Taker):
         return True
 
     def promise(self, operator: Any) -> None:  # noqa: ANN401 - of Rust
-        """Pass a punctuation to the sink if the promise has risen."""
+        """Pass a punctuation to the sink if the promise has advanced."""
         self._check()
         promised = operator.promised
         if promised is None or promised == self.last:
             return
         columns = [*self.nulls, pa.array([promised], pa.int64())]
-        # A full queue receives a later punctuation instead.
+        # If the queue is full, it receives a later punctuation instead.
         if self.sink.give(pa.RecordBatch.from_arrays(columns, schema=self.schema)):
             self.last = promised
 
@@ -69,7 +69,7 @@ class Punctuated(Taker):
 
 
 def _with_watermark(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of results with punctuations, whose columns may all be null."""
+    """Return the schema of results with punctuations. All of its columns may be null."""
     if _WATERMARK in schema.names:
         message = (
             f"punctuations: the results already have a column `{_WATERMARK}`; "

@@ -14,7 +14,7 @@ from tidegate._tidegate import SchemaError, TidegateError
 
 
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool) -> pa.Table:
-    """Convert rows to a table; the values of tuples are in schema order.
+    """Convert rows to a table. Tuples list their values in schema order.
 
     Error messages begin with `name` and identify the offending row in the list.
     """
@@ -29,7 +29,7 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: b
 
 
 def size_of(rows: pa.RecordBatch | pa.Table) -> int:
-    """Return the size of rows in bytes; older pyarrow cannot compute it for slices of views."""
+    """Return the size of rows in bytes. Older versions of pyarrow fail for slices of views."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:
@@ -77,7 +77,7 @@ def _made(type_: pa.DataType) -> pa.DataType:
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
-    """Convert the values of a column without loss, except that floats are rounded to its type."""
+    """Convert a column's values without loss, except that floats are rounded to its type."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:
@@ -89,7 +89,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
                 _built([value], field.type).to_pylist()
             except errors as error:
                 raise _unfit(name, field, number, value, str(error)) from None
-        # Each value fits the type, but together they are too many for a dictionary.
+        # Each value fits the type, but there are too many values for the dictionary.
         message = f"{name}: column `{field.name}`: the values of the list do not fit {field.type}: "
         raise TidegateError(message + str(together)) from None
     for number, (value, kept) in enumerate(zip(column, found, strict=True)):
@@ -99,7 +99,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
 
 
 def _built(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Build an array of a type; pyarrow before 24 cannot build a dictionary of large strings."""
+    """Build an array; before version 24, pyarrow cannot build dictionaries of large strings."""
     if not pa.types.is_dictionary(type_):
         return pa.array(column, type_)
     array = pa.array(column, type_.value_type).dictionary_encode()
@@ -127,7 +127,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """Copy a duration from its attributes; Arrow reads C fields, which subclasses may not set."""
+    """Copy a duration by its attributes; Arrow reads C fields, which a subclass may not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)
@@ -142,7 +142,7 @@ def _unfit(name: str, field: pa.Field, number: int, value: object, why: str) -> 
 
 
 def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401, PLR0911 - any value, a kind a return
-    """Return whether Arrow preserved a value, which pyarrow may have truncated or rounded."""
+    """Return whether Arrow preserved a value, rather than truncating or rounding it."""
     if value is kept or kept is None:
         # Python has several values for null, such as NaT.
         return True
@@ -169,6 +169,6 @@ def _is_kept(value: Any, kept: Any, type_: pa.DataType) -> bool:  # noqa: ANN401
         inner = type_.value_type
         return len(items) == len(kept) and all(map(_is_kept, items, kept, [inner] * len(kept)))
     if isinstance(value, np.datetime64 | np.timedelta64):
-        # The value is in the unit of the column, and has no time zone.
+        # The value has the unit of the column and no time zone.
         return getattr(type_, "tz", None) is None
     return bool(kept == value)

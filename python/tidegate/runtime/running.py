@@ -31,7 +31,7 @@ _PATIENCE = 0.1
 # The interval between two attempts to push into a full source, in seconds.
 _ROOM = 0.001
 
-# The instances whose threads may still run.
+# The instances whose threads may still be running.
 _RUNNING: weakref.WeakSet[Running] = weakref.WeakSet()
 
 
@@ -46,16 +46,17 @@ def run(operator: Any, sink: Sink, late: Late | None) -> None:  # noqa: ANN401 -
 class Running:
     """An operator that runs on a thread; created by `Operator.running`.
 
-    The thread polls as soon as results may be ready, and passes each batch to the sink. Feeders
-    push rows from their own threads or in the block. A push waits while the memory limit leaves no
-    room for it. At the end of the block, the sources are closed, and the last results are passed to
-    the sink. If the block raises an exception, the thread stops, and the sources are unchanged.
+    The thread polls as soon as results may be ready, and passes each batch to the sink. Other
+    threads or the code in the block push the rows. A push waits while the memory limit leaves no
+    room for its rows. At the end of the block, the sources are closed, and the last results are
+    passed to the sink. If the block raises an exception, the thread stops, and the sources are
+    unchanged.
 
     If the sink or the operator raises an error, the thread ends. The error is raised again by
-    `wait` and at the end of the block. Pushes that are waiting then raise `MemoryLimitError`, as
-    they do if the block raises an error. Nothing is lost: the operator keeps the batch that the
-    sink did not accept, and the late rows that `late` did not accept. Fix the sink or `late`, and
-    run the operator again.
+    `wait` and at the end of the block. Waiting pushes then raise `MemoryLimitError`, as they do if
+    the block raises an error. Nothing is lost: the operator keeps the batch that the sink did not
+    accept, and the late rows that `late` did not accept. Fix the sink or `late`, and then run the
+    operator again.
 
     Example:
         >>> import pyarrow as pa
@@ -193,7 +194,7 @@ class Running:
             self._thread.join()
 
     def _give_up(self) -> None:
-        """Stop the thread, and end waiting pushes with an error, because polling stops."""
+        """Stop the thread, and make waiting pushes fail, because polling stops."""
         self._has_failed = True
         self._stopped.set()
 
@@ -235,7 +236,7 @@ class Running:
 
 
 def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
-    """Pass the late rows to a function; the operator keeps them if the function raises an error."""
+    """Pass the late rows to a function; if it raises an error, the operator keeps the rows."""
     were_taken = False
     try:
         if (rows := operator._lend_late()).num_rows:  # noqa: SLF001 - of Rust
@@ -246,7 +247,7 @@ def _hand_late(operator: Any, late: Late) -> None:  # noqa: ANN401 - of Rust
 
 
 class Step(enum.Enum):
-    """The outcome of passing on the next batch."""
+    """The outcome of passing the next batch to a sink."""
 
     WENT = enum.auto()
     NOTHING = enum.auto()
@@ -278,7 +279,7 @@ class Taker:
         self.take = take
 
     def give(self, batch: pa.RecordBatch) -> bool:
-        """Pass a batch to the sink, and return whether there was room for it."""
+        """Pass a batch to the sink, and return whether the sink had room for it."""
         self.take(batch)
         return True
 
@@ -286,12 +287,12 @@ class Taker:
         """Notify the sink that nothing is ready, so that it can update its promise."""
 
     def end(self) -> bool:
-        """Signal the end of the results, and return whether there was room for the signal."""
+        """Signal the end of the results, and return whether the sink had room for the signal."""
         return True
 
 
 class _Queue(Taker):
-    """A queue, which may be full for some time. None marks the end."""
+    """A sink that is a queue, which may be full at times. None marks the end."""
 
     def __init__(self, sink: queue.Queue[Any]) -> None:
         self.queue = sink
@@ -308,7 +309,7 @@ class _Queue(Taker):
 
 
 class Feed(Taker):
-    """A source of another operator, which may have no room for some time."""
+    """A sink that is a source of another operator, which may have no room at times."""
 
     def __init__(self, source: Source) -> None:
         self.source: Any = source

@@ -19,8 +19,8 @@ _PATIENCE = 0.1
 class Stop:
     """A request to stop.
 
-    A signal handler may request a stop at any moment. A `threading.Event` is unsuitable, because
-    the interrupted thread may hold the event's lock.
+    A signal handler can request a stop at any moment. A `threading.Event` is unsuitable, because
+    the interrupted thread may hold the lock of the event.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if asked to stop first.
+        """Begin a step once no caller has exclusive access; yield False if a stop comes first.
 
         A stop request ends the wait, because the caller may be waiting for a thread that is joining
         this one.
@@ -67,9 +67,9 @@ class Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until other threads finish their steps; let no new step begin until the block ends.
+        """Wait until other threads finish their steps, and prevent new steps until the block ends.
 
-        The calling thread may itself be in a step, for example when a sink takes a snapshot.
+        The calling thread can itself be in a step, for example when a sink takes a snapshot.
         """
         if self._process != os.getpid():
             # The stepping threads do not exist in this process, so a wait for them would not end.

@@ -10,7 +10,9 @@ from types import FrameType
 
 
 def waits_for(thread: int, other: int) -> bool:
-    """Return whether a thread waits for another, directly or through other threads and futures.
+    """Return whether a thread is waiting for another one, directly or indirectly.
+
+    A thread can wait indirectly, through other threads and futures.
 
     Only waits that are visible in Python are detected: `Thread.join`, including the one at the end
     of an executor's block, and `Future.result`. Threads are identified by `threading.get_ident()`.
@@ -28,7 +30,7 @@ def waits_for(thread: int, other: int) -> bool:
                 found += _awaited(frames, frames[one])
         return False
     finally:
-        # The frames include this one. The cycle would keep all objects in the frames alive.
+        # The frames include the current one. This cycle would keep all objects in the frames alive.
         frames.clear()
 
 
@@ -39,7 +41,7 @@ def _stack(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
-    """Yield the threads that a stack is waiting for."""
+    """Yield the threads that the thread with this stack is waiting for."""
     for frame in _stack(waiting):
         code = frame.f_code
         if code.co_filename == threading.__file__ and code.co_name == "join":
@@ -53,7 +55,7 @@ def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
 
 
 def _works_on(stack: FrameType, future: object) -> bool:
-    """Return whether a stack belongs to a thread pool that is running a future."""
+    """Return whether a stack belongs to a thread of a thread pool that is running this future."""
     pool = concurrent.futures.thread.__file__
     return any(
         frame.f_code.co_filename == pool

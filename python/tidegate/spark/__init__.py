@@ -3,97 +3,97 @@
 The driver checks the arguments against the schemas. For a join of tables, it then chooses one of
 four routes:
 
-- *One side is small*: it takes at most 64 MB, both by Spark's estimate and as Arrow data. That side
-  is read immediately and sent whole to every task, as in Spark's own broadcast join. The other side
-  stays in its partitions and is not shuffled, even if its keys are skewed. Full joins cannot use
-  this route.
+- *One side is small*: it has at most 64 MB, both according to Spark's estimate and as Arrow data.
+  That side is read immediately and sent in full to every task, as in Spark's own broadcast join.
+  The other side stays in its partitions and is not shuffled, even if its keys are skewed. Full
+  joins cannot use this route.
 - *Bins are cheaper*: if no side is small, one job over the key and time columns samples the keys
   and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is also
-  skipped if file metadata shows that there are few rows and only keys could divide them. No sample
-  is needed if file metadata shows the number of rows and bins would cost little more than native
-  calls in the worst case. For large files, a job reads only the first 10,000 rows. The
-  sample determines the width of the time bins and the estimated cost of the join, both with bins
-  and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys and
-  bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly
-  distributed, and the join uses nothing that requires a native call: `where`, `aggs`, `then` or a
-  full join. `overlap_join` never uses bins.
+  skipped if file metadata shows that there are few rows and they could be divided only by key. No
+  sample is needed if the number of rows is known from file metadata and bins would cost little more
+  than native calls even in the worst case. For large files, a job reads only the first 10,000 rows.
+  The sample determines the width of the time bins and the estimated cost of the join, both with
+  bins and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys
+  and bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are
+  evenly distributed, and the join uses nothing that requires a native call: `where`, `aggs`, `then`
+  or a full join. `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
-  partitions. Examples are bucketed tables, and DataFrames after a `repartition`, a window, an
-  aggregation or a join by the keys, cached or not. Each task then joins its own rows, and nothing
-  is packed or shuffled. `auto` uses this route only if the sample shows that the partitions are
-  balanced. In-place joins require Spark 4.1.
+  partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, window,
+  aggregation or join by the keys, whether cached or not. Each task then joins the rows of one
+  partition, and nothing is packed or shuffled. `auto` uses this route only if the sample shows that
+  the partitions are balanced. In-place joins require Spark 4.1.
 - *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
   the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
-Instead of pairs, a join with `aggs` returns one row per left row, with aggregates of its partners.
+A join with `aggs` returns one row per left row, with aggregates of the partners, instead of pairs.
 Each left row is sent to a single task, which also receives all of its partners. In such a join,
-only the right side can be sent whole. If the interval is long and results do not depend on the
-order of rows, right rows that match all left rows in a slice of time are combined into one row per
-key. `asof_join` also sends each left row to a single task. Of the right rows outside a time slice,
-only the nearest ones for each key are copied into the slice.
+only the right side can be sent in full. If the interval is long and results do not depend on row
+order, some right rows are combined. Those that match all left rows in a slice of time become one
+row per key. `asof_join` also sends each left row to a single task. Among the right rows outside a
+time slice, only the nearest ones for each key are copied into it.
 
 In `overlap_join`, rows vary in length. This join also splits heavy keys by time. If only pairs are
-requested, a row is sent to the slices that it covers. In other joins, a row is sent to each slice
-in which a row that it overlaps can start. These joins need the maximum length of the rows, which a
-second job determines from their starts and ends.
+requested, a row is sent to every slice that its interval covers. In other joins, a row is sent to
+each slice in which an overlapping row can start. For these joins, a second job determines the
+maximum length of the rows from their starts and ends.
 
-An aggregation distributes its rows in the same way as a join. If results do not depend on the order
-of rows, the tasks that read the inputs compute aggregates per slice of time and send these instead
-of rows.
+An aggregation distributes its rows in the same way as a join. If results do not depend on row
+order, the tasks that read the inputs compute aggregates per slice of time, and send these
+aggregates instead of the rows.
 
 A native call uses as many threads as `spark.task.cpus` assigns to its task. The same version of the
 package must be installed on every node. `explain` shows which route is chosen, and why.
 
-The destination of a row depends only on its own values and the plan. In an as-of join, the
+The destination of a row depends only on the row's own values and the plan. In an as-of join, the
 destinations of copies also depend on the other rows in the same task. A retried or speculative task
 therefore returns the same rows. As in any Spark join, the order of rows is not guaranteed.
 
 If one side is a streaming DataFrame and the other a table, the table is read once, when the
-function is called, and sent whole to every task. Each micro-batch is joined with this table. Such a
-join keeps no state and needs no watermark. The results for a row are emitted in the micro-batch in
-which the row arrives. The watermark of the rows is therefore preserved, and a stateful operation
+function is called, and sent in full to every task. Each micro-batch is joined with this table. Such
+a join keeps no state and needs no watermark. The results for a row are emitted in the micro-batch
+in which the row arrives. The watermark of the rows is therefore preserved, and a stateful operation
 can follow in the same query. The table is read again when the query is restarted.
 
 Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
 Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
-RocksDB state store. The output mode is `append`. A pair is emitted in the micro-batch whose
-watermark has passed the later of its two rows. An unmatched row is emitted once the watermark has
-passed all rows that could have matched it. The same applies to the left rows of as-of joins and of
-joins with `aggs`. The aggregates of a window are emitted once the watermark has passed its end. In
-the output mode `update`, the same rows are emitted at the same times: no row is ever updated, and
-no window is emitted before its end. Spark rejects `complete`.
+RocksDB state store. The output mode is `append`. A pair is emitted in the first micro-batch whose
+watermark has passed the later row of the pair. An unmatched row is emitted once the watermark has
+passed all rows that could have matched the row. The same applies to the left rows of as-of joins
+and of joins with `aggs`. The aggregates of a window are emitted once the watermark has passed the
+end of the window. The output mode `update` emits the same rows at the same times: no row is ever
+updated, and no window is emitted before its end. Spark rejects `complete`.
 
 Each row, or its contribution to a slice of time, is written to the state store once, and removed
 when it is no longer needed. Two kinds of state are written about twice: the state of an open
-session, and the last right row of each key, which as-of joins and `prevailing` may need. Native
-operators stay in the memory of the Python workers between micro-batches, and are rebuilt from the
-store if a worker is lost. Rows older than the watermark are late. With `late_as`, late rows are
-also emitted. Which rows are late depends only on the micro-batches and on Spark's watermark, which
-may be lower for a while after a restart. The watermark of a query is that of its slowest stream, so
-a silent stream holds results back. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`,
-results do not wait, but rows of slower streams may be late. A query's progress reports observed
-metrics for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
+session, and, for as-of joins and `prevailing`, the last right row of each key. Native operators
+stay in the memory of the Python workers between micro-batches, and are rebuilt from the store if a
+worker is lost. Rows older than the watermark are late. With `late_as`, late rows are also emitted.
+Which rows are late depends only on the micro-batches and on Spark's watermark, which can be lower
+for a while after a restart. A query's watermark is the watermark of its slowest stream, so a silent
+stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
+not delayed, but rows of slower streams may be late. A query's progress reports observed metrics for
+each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
-The rows that a stateful operator emits are older than its watermark. Therefore, no operation that
-waits for a watermark can follow in the same query. This package rejects such operations. Even after
-another `withWatermark`, a Spark operation would never return a row, because a query's watermark
-waits for all of its streams. Instead, write the rows to a sink, and read that sink as a stream in
-another query.
+The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
+operation that waits for a watermark can follow in the same query. This package rejects such
+operations. Even after another `withWatermark`, a Spark operation would never return a row, because
+the query's watermark waits for all of the streams. Instead, write the rows to a sink, and read that
+sink as a stream in another query.
 
-As in Spark itself, DataFrames from several sessions of the same Spark application can be joined,
-for example from `newSession` or in `foreachBatch`. The settings of the first DataFrame's session
-apply. A DataFrame of Spark Connect cannot be joined with other DataFrames. The same functions are
-available in Spark Connect sessions. A DataFrame in such a session does not report its size, so
-`auto` never sends a side whole. Use `parallelism="broadcast"` to do so.
+As in Spark itself, DataFrames from several sessions of the same Spark application can be joined.
+Such sessions come from `newSession` or `foreachBatch`, for example. The settings of the first
+DataFrame's session apply. A DataFrame of Spark Connect cannot be joined with other DataFrames. The
+same functions are available in Spark Connect sessions. A DataFrame in such a session does not
+report its size, so `auto` never sends a side in full. Use `parallelism="broadcast"` to do so.
 
 Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
-and put the next steps (a projection, a filter, a partial aggregate) into `then`, which processes
-the result as Arrow batches before Spark receives it. Unless
-`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark remeasures the batch after every
-row that it passes to Python, which accounts for half of the transfer time. `configure` sets this
-value. No other function in this module changes the settings of a session. For data that fits on one
-machine, `tidegate.interval_join` is faster.
+and put the next steps (a projection, a filter, a partial aggregate) into `then`. This function
+processes the result as Arrow batches before Spark receives it. Unless
+`spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark measures the batch again after
+every row that it passes to Python. These measurements account for half of the transfer time.
+`configure` sets this value. No other function in this module changes the settings of a session. For
+data that fits on one machine, `tidegate.interval_join` is faster.
 """
 
 from __future__ import annotations
@@ -161,11 +161,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 ) -> DataFrame:
     """Aggregate the rows of one or more DataFrames by key over sliding windows of time.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, for any
-    integer `k`, that contains its time. With `session` instead of `size`, each key has its own
-    windows. Such a window starts at a row and ends `session` after the last row in the window. The
-    result contains one row for each combination of window and key that has rows. It has the same
-    rows as the result of `tidegate.aggregate`, but in no particular order.
+    A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, with an
+    integer `k`, that contains the time of the row. With `session` instead of `size`, each key has
+    its own windows. Such a window starts at a row and ends `session` after the last row in the
+    window. The result contains one row for each combination of window and key that has rows. The
+    result contains the same rows as that of `tidegate.aggregate`, but in no particular order.
 
     Spark does not preserve the order of rows, so rows of a DataFrame with equal times are ordered
     by value. The comparison uses the columns that the aggregation reads, in DataFrame order, with
@@ -192,26 +192,27 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         <BLANKLINE>
 
     Args:
-        streams: One DataFrame, or several whose columns have the same types. Either all of them are
-            tables, or all of them are streams. DataFrames are numbered from 0 in the given order.
+        streams: One DataFrame, or several whose columns have the same types. The DataFrames are
+            either all tables or all streams. DataFrames are numbered from 0 in the given order.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
-            streams, this must be the column with the watermark.
+            streams, the column must have the watermark.
         size: The length of a window: a duration, or an integer if times are integers.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
-        session: How long a session lasts after its last row. This argument replaces `size`,
-            `advance` and `offset`. For streams, the state contains the aggregates of each open
-            session, and also its rows if a function needs all values.
+        session: The time that a session stays open after its last row. This argument replaces
+            `size`, `advance` and `offset`. For streams, the state contains the aggregates of each
+            open session, and also the rows of the session if a function needs all values.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
-        where: Which rows to aggregate: a condition on `tidegate.row` columns, or its SQL text.
+        where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
+            text.
         partitions: The number of partitions. The default depends on the number of cores and rows.
-            For streams, this is the number of buckets that keys are divided into: by default,
-            the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use
-            the same number.
-        parallelism: How the rows are divided into tasks. `key`: rows are divided into buckets by
-            key. Nothing is sampled, and one heavy key creates one heavy task. `time`: rows are
+            For streams, this is the number of buckets into which keys are divided: by default, the
+            value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
+            same number.
+        parallelism: The method for dividing rows into tasks. `key`: rows are divided into buckets
+            by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
             division whose fullest partition is the smallest in a sample. Sessions are divided only
@@ -219,12 +220,13 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             with `by`. Without `by`, `auto` distributes the rows over all buckets if results do not
             depend on the order of rows, and one task merges the aggregates of all buckets.
             Otherwise, `auto` is `time`, which assigns slices of time to the buckets in turn. A
-            slice is eight times as long as a window, and one task processes all of its rows.
+            slice is eight times as long as a window, and a single task processes all rows of a
+            slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it is a struct of `stream`, the
-            number of the row's DataFrame, and `row`, a struct of the columns that the aggregation
-            reads. The other columns of a late row are null. Without this column, late rows are
-            dropped.
+            column is null in regular result rows. In a late row, this column is a struct of
+            `stream`, the number of the row's DataFrame, and `row`, a struct of the columns that the
+            aggregation reads. The other columns of a late row are null. Without this column, late
+            rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. Each call
             receives only some of the rows, so the partial results of an aggregate must be combined
@@ -240,8 +242,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid. A task fails if it reads a null time,
-            or if an integer sum over a window or a slice of it exceeds 64 bits. Spark then raises
-            the error when you use the DataFrame.
+            or if an integer sum over a window, or over a slice of a window, exceeds 64 bits. Spark
+            then raises the error when you use the DataFrame.
     """
     plan = AggregatePlan.of(
         streams,
@@ -266,12 +268,12 @@ def configure(session: SparkSession) -> dict[str, str]:
     - `spark.sql.execution.arrow.maxBytesPerBatch` to 2147483647: Spark does not measure the batches
       that it passes to Python. A batch still has at most
       `spark.sql.execution.arrow.maxRecordsPerBatch` rows, 10,000 by default. Lower this limit if
-      rows have 100 kB or more.
-    - `spark.sql.streaming.stateStore.providerClass` to Spark's RocksDB store, which streams need. A
-      vendor's RocksDB store is left unchanged.
+      rows are 100 kB or larger.
+    - `spark.sql.streaming.stateStore.providerClass` to Spark's RocksDB store, which streams need.
+      If the session already uses a vendor's RocksDB store, this setting is unchanged.
     - `spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled` to true: a micro-batch
       writes only the changes to its state, not the whole store. A query can be restarted with
-      either value.
+      either value of this setting.
 
     The settings apply to all calls and queries that start later in the session, including queries
     without this package. Other sessions of the same Spark application keep their settings.
@@ -300,7 +302,8 @@ def explain(
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.
 
-    As in the call itself, the inputs are sampled, or a small input is read. Nothing else runs.
+    As in the call itself, the inputs are sampled, or a small input is read in full. Nothing else
+    runs.
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
@@ -315,7 +318,7 @@ def explain(
 
     Raises:
         TypeError: `function` is not one of these functions.
-        tidegate.TidegateError: The function itself would raise this error.
+        tidegate.TidegateError: A call to the function would raise this error.
 
     Example:
         >>> ticks = spark.range(1000).selectExpr("id % 7 as key", "id as ts")
@@ -332,7 +335,7 @@ def explain(
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
         message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
         raise TypeError(message)
-    # `bind` rejects unknown arguments and names missing ones.
+    # `bind` rejects unknown arguments and reports the names of missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}

@@ -1,4 +1,4 @@
-"""The join functions of `tidegate.spark` that users call.
+"""The public join functions of `tidegate.spark`.
 
 Long because the docstrings serve as the manual; the body of each function is a single call.
 """
@@ -249,14 +249,14 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames that are in each other's sliding time windows.
+    """Match rows of two DataFrames that lie in each other's sliding time windows.
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
-    are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for WL and right
-    rows for WR. The result contains the same rows as that of `tidegate.window_join`, but in no
-    particular order. A window join is the interval join with `lower=-WR` and `upper=WL`. With
-    `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided into slices of
-    time, and rows within one window of a border are copied.
+    are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for the time WL,
+    and right rows for WR. The result contains the same rows as that of `tidegate.window_join`, but
+    in no particular order. A window join is equivalent to the interval join with `lower=-WR` and
+    `upper=WL`. With `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided
+    into slices of time. Rows within one window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -360,7 +360,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             stream has no watermark or no RocksDB state store. The error is also raised if a side
             that is sent in full contains a null time. In other cases, the task that reads a null
             time fails, so Spark raises the error when you use the DataFrame.
-        TypeError: A window has the wrong type.
+        TypeError: A window is of the wrong type.
     """
     arguments = {
         "on": on,
@@ -408,8 +408,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
     `on`, their keys are equal, and `where` holds. The result contains the same rows as that of
-    `tidegate.band_join`, but in no particular order. Spark's own plan for such a join compares all
-    pairs of rows.
+    `tidegate.band_join`, but in no particular order. Spark's own plan for such a join compares
+    every left row with every right row.
 
     Example:
         >>> towns = spark.createDataFrame([("Alm", 47.5), ("Ufer", 48.1)], ["town", "lat"])
@@ -567,29 +567,30 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
-    candidate that is nearest in time matches. The result contains the same rows as that of
+    candidate that is nearest in time is the match. The result contains the same rows as that of
     `tidegate.asof_join`, but in no particular order.
 
-    With streams, a left row is emitted once no further row can become its match. With `backward`,
-    this is the case once the watermark has passed its time. With `forward`, the watermark must have
-    passed the matching row; with `nearest`, it must have passed the left row's own time plus the
-    distance to the matching row. An unmatched left row is emitted once the watermark has passed its
-    time plus `tolerance`. Without `tolerance`, an unmatched left row is kept indefinitely, unless
-    `strategy` is `backward`. `backward` and `nearest` keep the last right row of each key for the
-    length of `tolerance` or, without it, indefinitely.
+    With streams, a left row is emitted once no future row can be its match. With `backward`, this
+    is the case once the watermark has passed the left row's time. With `forward`, the watermark
+    must have passed the matching row. With `nearest`, it must have passed the left row's time plus
+    the distance to the matching row. An unmatched left row is emitted once the watermark has passed
+    the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
+    indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep the last right row
+    of each key for a time of `tolerance`, or indefinitely without it.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
-    Right rows are compared by `on`, then by the other columns in DataFrame order, with nulls last.
-    Structs are compared field by field, and arrays and maps element by element. If several nearest
-    candidates have the same time, the last one matches if that time is before `l.on`, and the first
-    one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is `forward`.
+    Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
+    last. Structs are compared field by field, and arrays and maps element by element. If several
+    nearest candidates have the same time, the last one matches if that time is before `l.on`, and
+    the first one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is
+    `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
-    be evaluated on any right row. If `where` reads both sides, the nearest row may not satisfy it.
-    Each slice of time then needs copies of all right rows within `tolerance`. Without `tolerance`,
-    each slice needs copies of all earlier right rows, of all later ones, or of both, depending on
-    `strategy`. `auto` counts these copies, and divides the rows only by key if the copies cost more
-    than they save.
+    be evaluated for any right row. If `where` reads both sides, the nearest row may fail the
+    condition. Each slice of time then needs copies of all right rows within `tolerance`. Without
+    `tolerance`, each slice needs copies of all earlier right rows, all later ones, or both,
+    depending on `strategy`. `auto` counts these copies, and divides rows only by key if the copies
+    cost more than they save.
 
     Example:
         >>> trades = spark.createDataFrame([("A", 10), ("B", 20), ("A", 30)], ["sym", "ts"])
@@ -849,10 +850,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. All other joins need the matches of a row in the same task, so they send these
-        matches to the slice in which the row starts. Very long rows are put in separate slices,
+        copies. All other joins need all matches of a row in the same task, so they send these
+        matches to the slice in which the row starts. Very long rows are placed in separate slices,
         which may require a second copy of the other side. For these joins, an additional job finds
-        the longest row, unless keys divide the rows evenly or the rows are points. If rereading a
+        the longest row, unless keys divide the rows evenly or all rows are points. If rereading a
         DataFrame returns an even longer row, the task that reads the row raises an error.
     """
     arguments = {

@@ -1,13 +1,13 @@
-"""The work that the driver does when a join or an aggregation is called.
+"""The work that the driver performs when a join or an aggregation is called.
 
 - `join.py`, `aggregate.py`: return the result as a DataFrame.
-- `route.py`: chooses the route: whether to send one side whole, to shuffle rows or leave them in
-  place, to have Spark join bins, or to join streams.
+- `route.py`: chooses the route: send one side in full, shuffle rows, leave them in place, have
+  Spark join bins, or join streams.
 - `bins.py`: builds a join that Spark itself runs, on equal keys and time bins.
-- `whole.py`: collects a small side once and sends it whole to every task.
+- `whole.py`: collects a small side once and sends it in full to every task.
 - `in_place.py`: joins two sides that Spark has already partitioned by their keys.
 - `files.py`: reads the number of rows from the footers of Parquet files.
-- `guess.py`: estimates the cost of a join, assuming that its large side resembles the small one.
+- `guess.py`: estimates the cost of a join, assuming that the large side resembles the small one.
 - `division.py`: samples rows and chooses a suitable layout.
 - `overlap.py`: samples rows with a start and an end, and chooses a layout for them.
 - `explain.py`: builds the text that describes the route.

@@ -1,4 +1,4 @@
-"""Builds the DataFrame of an aggregation. One shuffle moves its rows or partial aggregates."""
+"""Builds the DataFrame of an aggregation. A single shuffle moves rows or partial aggregates."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Builds a join that Spark itself runs, first on equal keys and time bins, then on the interval.
 
-No rows are sent to Python. `layout/bins.py` determines which rows have one bin and which are
+No rows are sent to Python. `layout/bins.py` determines which rows go into one bin and which are
 copied.
 """
 
@@ -42,7 +42,8 @@ _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000_000, 3_600_000_000, 60_000_000, 1_000
 # The maximum size in bytes of a Spark hash table in each task. Spark never spills it to disk.
 _HASHED = 1 << 26
 
-# The share of a task's memory that a hash table may use if rows of one key and bin are adjacent.
+# The share of a task's memory that a hash table may use if rows with the same key and bin are
+# adjacent.
 _SHARE = 1 / 4
 
 # The maximum size in bytes of a table of all copied rows that is sent to every task. Nothing is
@@ -51,7 +52,7 @@ _WHOLE = 1 << 26
 
 # The maximum size in bytes of a hash table of all copied rows if nothing else is known about them.
 # If most of them share one key and time, a single task receives them. The table can be larger if
-# the settings grant each task more memory, and if rows of one key and bin are adjacent.
+# the settings grant each task more memory, and if rows with the same key and bin are adjacent.
 _ONE_TASK = 1 << 29
 
 # The number of rows that a job reads from the start of a large table, in half a second. A sample
@@ -92,12 +93,12 @@ def weighed(
 
 
 def without_sample(plan: Plan) -> Bins | None:
-    """Return bins that are safe for any keys and times, or None if there are none.
+    """Return bins that are safe for any keys and times, or None if no bins are.
 
-    The number of rows on both sides must be known from file metadata. Bins must cost about as much
-    as native calls or less, regardless of the number of pairs. In addition, one task must be able
-    to hold all copied rows, whatever keys and times they have. If the table of copied rows is
-    large, a job reads its first rows to check whether rows of one key and bin are adjacent.
+    The number of rows on both sides must be known from file metadata. The bins must cost at most
+    about as much as native calls, regardless of the number of pairs. In addition, one task must be
+    able to hold all copied rows, whatever their keys and times. If the table of copied rows is
+    large, a job reads its first rows to check whether rows with the same key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -119,7 +120,10 @@ def without_sample(plan: Plan) -> Bins | None:
 
 
 def _looked_at(plan: Plan, bins: Bins) -> Bins:
-    """Check in a job whether rows with the same key and bin are adjacent, and return the bins."""
+    """Run a job that checks whether rows with the same key and bin are adjacent.
+
+    Returns the bins with the outcome.
+    """
     copied = NAMES.index(bins.copied)
     mine, other = plan.inputs[copied], plan.inputs[1 - copied]
     first = mine.without_unmatchable().select(
@@ -131,7 +135,7 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
 
 
 def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
-    """Return the side that bins copy, given the number of rows of each side."""
+    """Return the side to copy into bins, given the number of rows on each side."""
     # A full join would have to copy both sides, so it has no bins.
     sides: list[Literal["left", "right"]] = [
         side for side in copied_sides(plan, rows) if side != "both"
@@ -140,7 +144,7 @@ def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
 
 
 def asked_of(plan: Plan) -> Asked:
-    """Return the properties of a join that affect its cost, apart from its rows."""
+    """Return the properties of a join that affect its cost, other than its rows."""
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
@@ -148,7 +152,7 @@ def asked_of(plan: Plan) -> Asked:
 
 
 def measures(session: SparkSession) -> bool:
-    """Return whether Spark measures a batch for Python after every row."""
+    """Return whether Spark measures a batch after every row that it passes to Python."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:
@@ -156,7 +160,7 @@ def measures(session: SparkSession) -> bool:
 
 
 def told(costs: Costs, small: str | None = None) -> str:
-    """Return the costs of all forms as text; `small` names the side that may be sent whole."""
+    """Return the costs of all forms as text; `small` names the side that may be sent in full."""
     whole = f"with {small} whole"
     forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
     forms.append((costs.in_place, "in place"))
@@ -172,7 +176,8 @@ def told(costs: Costs, small: str | None = None) -> str:
 def hashed(plan: Plan, bins: Bins) -> str | None:
     """Return Spark's join hint for the copied rows, either `broadcast` or `shuffle_hash`.
 
-    Returns None if a task's share is too large for a hash table. Spark then sorts the rows.
+    Returns None if a task's share of the rows is too large for a hash table. Spark then sorts the
+    rows.
     """
     size = _table_size(plan, bins)
     if size <= _WHOLE:
@@ -190,7 +195,10 @@ def _table_size(plan: Plan, bins: Bins) -> float:
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
-    """Return the rows of a side: columns such as `l0` and `l1`, and `lh`, a hash of key and bin."""
+    """Return the rows of a side as columns such as `l0` and `l1`, and `lh`.
+
+    The column `lh` is a hash of the key and the bin.
+    """
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     name = NAMES[side][0]
     rows = mine.frame if plan.keeps[side] else mine.without_unmatchable()
@@ -214,7 +222,7 @@ def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
         rows = rows.selectExpr(*names, "key", "first", "case when last <> first then last end last")
         rows = rows.unpivot([*names, "key"], ["first", "last"], "which", "bin")
         rows = rows.where("bin is not null")
-    # Two bins of one key have different hashes, so no pair is found twice.
+    # Two bins of the same key have different hashes, so no pair is found twice.
     return rows.selectExpr(*names, f"key ^ bin {name}h")
 
 
@@ -232,12 +240,12 @@ def _checked(plan: Plan, side: int) -> Column:
 
 
 def _is_kept(side: Input) -> bool:
-    """Return whether times are also sent as integers, because the conversion is slow."""
+    """Return whether times are also sent as integers, which avoids slow conversions."""
     return isinstance(side.value_type, TimestampNTZType)
 
 
 def _number(mine: Input, other: Input, time: str) -> str:
-    """Return the time as an integer: in days if both sides have dates, or in microseconds."""
+    """Return the time as an integer: in days if both sides have dates, else in microseconds."""
     kinds = mine.value_type, other.value_type
     return number(time, kinds[0], in_days=all(isinstance(kind, DateType) for kind in kinds))
 
@@ -266,7 +274,10 @@ def number(time: str, kind: DataType, *, in_days: bool) -> str:
 
 
 def _bin(time: str, width: int) -> str:
-    """Return the bin of a time. The bin around 0 is about twice as wide as the others."""
+    """Return the bin of a time.
+
+    The bin around 0 is about twice as wide as the others.
+    """
     return f"({time} div {width}L)"
 
 
@@ -278,7 +289,7 @@ def _later(time: str, by: int) -> str:
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Return the condition under which two rows match, even if a sum would exceed 64 bits."""
+    """Return the condition for two rows to match, even if a sum would exceed 64 bits."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = f"{right} >= {_later(left, lower)}"
@@ -313,7 +324,7 @@ def _results(plan: Plan) -> list[Column]:
         column = F.col(f"{origin.side[0]}{at}")
         if side == LEFT and plan.keeps[RIGHT] and origin.name in shared:
             other = plan.columns.right.names.index(shared[origin.name])
-            # If the types of both sides differ, the result has the wider one.
+            # If the types of the two sides differ, the result has the wider type.
             column = F.coalesce(column, F.col(f"r{other}"))
         results.append(column.alias(field.name, metadata=field.metadata))
     return results

@@ -29,21 +29,22 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.query.input import Input
 
-# The number of rows sampled from both sides together. It determines a partition's share to within a
-# few percent. The rows are drawn from this fraction, so drawing costs little compared with the
-# scan.
+# The number of rows sampled from both sides together. This number determines the size of a
+# partition to within a few percent. The rows are drawn from this fraction, so drawing costs little
+# compared with the scan.
 SAMPLED = 20_000
 FRACTION = 0.02
 
-# The maximum number of cells (rows times columns) in a partition. As numbers, they take about
-# 128 MB of a worker's memory.
+# The maximum number of cells (rows times columns) in a partition. If they contain numbers, they
+# take up about 128 MB of a worker's memory.
 PARTITION_CELLS = 16_000_000
 
 # The number of rows that justifies a task.
 _PARTITION_ROWS = 10_000
 
-# Up to this number of rows on both sides together, rows are divided by key without a sample, which
-# would take as long as the join. Even if they all have one key, a single task joins them quickly.
+# Up to this number of rows on both sides together, rows are divided by key without a sample. A
+# sample would take as long as the join. Even if all rows have the same key, a single task joins
+# them quickly.
 _FEW = 250_000
 
 
@@ -75,7 +76,7 @@ def of_few(plan: Plan, rows: float) -> Layout:
 
 
 def few_of(plan: Plan) -> float | None:
-    """Return the number of rows if files show that there are few and keys can divide them."""
+    """Return the number of rows if files show that there are few rows and keys can divide them."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
@@ -102,7 +103,8 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     """Return the layout of an aggregation of tables. Runs the sampling job only if it is needed."""
     session = plan.frames[0].sparkSession
     if plan.aggregation.session is not None:
-        # All rows of a key must be in one partition, because any of them can extend a session.
+        # All rows with the same key must be in one partition, because any of them can extend a
+        # session.
         one_group = not plan.aggregation.by
         partitions = 1 if one_group else plan.partitions or shuffle_partitions(session)
         return by_key(partitions, "right", plan.reach)
@@ -124,8 +126,8 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
 def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[Copied, ...]:
     """Return the sides that may be copied to several slices.
 
-    Unmatched rows of a copied side must not be in the result, unless both sides are copied. An
-    inner join with known `rows` can copy either side. The side with fewer rows is listed first.
+    The result must not contain unmatched rows of a copied side, unless both sides are copied. An
+    inner join can copy either side if `rows` is known. The side with fewer rows is listed first.
     """
     if plan.query.how == "full":
         return ("both",)
@@ -167,7 +169,7 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
 
 
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
-    """Return a sample of keys and times as the right side of a join whose left rows are windows."""
+    """Return a sample of keys and times, as for a join of windows (left) with rows (right)."""
     rows = plan.input
     drawn = rows.frame.sample(fraction=FRACTION, seed=0)
     found, weight = sampled(
@@ -179,11 +181,11 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """Return at most `SAMPLED` rows, each equally likely, and how many rows each represents.
+    """Return at most `SAMPLED` rows, each equally likely, and how many rows each one represents.
 
-    The rows were drawn with `FRACTION`. The rows with the smallest random numbers are used, which
-    requires a single pass over the inputs. The largest of these numbers shows how many rows there
-    are.
+    The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
+    used, which requires a single pass over the inputs. The largest of these numbers shows how many
+    rows there are.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
@@ -192,16 +194,16 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a partition count that keeps partitions small and is a multiple of the cores used."""
+    """Return a number of partitions that keeps them small and is a multiple of the core count."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:
-    """Return how many tasks can run in parallel, or Spark Connect's number of shuffle partitions.
+    """Return how many tasks can run in parallel; for Spark Connect, how many shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
-    later, so their maximum number is used.
+    later, so the maximum number of executors is used.
     """
     try:
         registered = session.sparkContext.defaultParallelism

@@ -162,7 +162,7 @@ def _ties(plan: Plan) -> str:
     """Describe the order in which functions process right rows."""
     if plan.order is None:
         return "no result depends on the order of right rows"
-    # A band join with windows compares times, too.
+    # A band join with windows also compares times.
     by_number = plan.order.by_number and plan.native.time is None
     of = "right rows" if by_number else "right rows with equal times"
     return f"{of} are ordered by value, starting with {plan.order.on}"
@@ -180,7 +180,7 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _wide(plan: Plan) -> str:
-    """Describe what happens to rows whose end is too far away, if `max_width` is set."""
+    """Describe the handling of rows whose end is too far away, if `max_width` is set."""
     if plan.max_width is None:
         return ""
     return f", and rows with an end farther away than {plan.max_width}"
@@ -279,7 +279,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
 
 
 def _layers(layout: OverlapLayout) -> list[str]:
-    """Describe the layers of the bucket with the most slices, and where its rows go."""
+    """Describe the layers of the bucket with the most slices, and the destinations of its rows."""
     layers = max(layout.layers, key=lambda one: sum(len(layer.cut.partitions) for layer in one))
     if not layout.is_cut:
         return []

@@ -14,7 +14,8 @@ from pyspark.errors import PySparkException
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# The number of files whose footers are read. Each costs one or two requests to the storage.
+# The number of files whose footers are read. Each footer requires one or two requests to the
+# storage.
 _LOOKED_AT = 3
 
 # Spark reports at least this many bytes if it does not know the size.
@@ -33,10 +34,10 @@ class Rows(NamedTuple):
 
 
 def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
-    """Return the number of rows in the files before any filter, or None if some are not Parquet.
+    """Return the number of rows in the files before any filter, or None if a file is not Parquet.
 
-    Also returns None if a file cannot be read. If Spark cannot read it either, Spark reports the
-    reason. A plan with a filter is accepted only if `filtered` is true.
+    Also returns None if a file cannot be read. If Spark cannot read the file either, Spark reports
+    the reason. A plan with a filter is accepted only if `filtered` is true.
     """
     nodes = _NARROW if filtered else _SAME
     try:
@@ -44,8 +45,8 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
         relation = _read(plan, nodes)
         return None if relation is None else _rows_read(frame, relation)
     except (Py4JError, PySparkException, TypeError):
-        # A file is missing or encrypted, or the reader is a vendor's. The caller then relies on
-        # the size in bytes.
+        # A file is missing or encrypted, or the reader is a vendor's. In these cases, the caller
+        # relies on the size in bytes.
         return None
 
 
@@ -70,14 +71,14 @@ def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 
 
 
 def _read(plan: Any, nodes: tuple[str, ...]) -> Any:  # noqa: ANN401 - objects of Java
-    """Return the file relation that a plan reads, or None if other nodes are above it."""
+    """Return the file relation that a plan reads, or None if the plan has other nodes above it."""
     while plan.nodeName() in nodes:
         plan = plan.children().apply(0)
     return plan if plan.nodeName() == "LogicalRelation" else None
 
 
 def _footer(frame: DataFrame, relation: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - Java's
-    """Return the number of rows and bytes in a file, which is read with the reader's options."""
+    """Return the number of rows and bytes in a file, using the reader's options."""
     session = frame.sparkSession
     jvm: Any = session._jvm  # noqa: SLF001 - no other way
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))

@@ -1,9 +1,9 @@
-"""Estimates the costs of a join, assuming that its large side resembles the small one.
+"""Estimates the costs of a join, assuming that the large side resembles the small one.
 
-A small side is collected before it is sent whole. The keys and times of the small side also
-represent those of the large side, of which only the number of rows is known. The estimate needs no
-job. The estimate only decides whether a sample of both sides is worth its cost, and never selects a
-form that needs a sample.
+A small side is collected before it is sent in full. Only the number of rows is known for the large
+side, so its keys and times are assumed to resemble those of the small side. The estimate needs no
+job. The estimate is used only to decide whether a sample of both sides is worth its cost, and never
+to select a form that needs a sample.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Guess(NamedTuple):
 
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
-    """Estimate the costs of all forms; those of bins and native calls include a sample."""
+    """Estimate the costs of all forms; the costs of bins and native calls include a sample."""
     sampling = looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
@@ -56,9 +56,9 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 
 
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
-    """Return rows, the places that represent each side, and how many rows each place represents.
+    """Return sampled rows, the slice for each side, and how many rows each of them represents.
 
-    No row represents both sides, because it would match itself.
+    No row is used for both sides, because it would match itself.
     """
     count = whole.rows.num_rows
     weight = max(1.0, sum(small.rows) / SAMPLED)

@@ -1,18 +1,18 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
-Examples are tables with the same number of buckets, or DataFrames after a `repartition`, an
-aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
-Spark does not guarantee this behavior, and a Python function cannot require that all rows of a key
-are in one partition. The union is therefore joined with a row that belongs to neither side: a hash
-join needs all rows of a key in one partition, no matter how Spark changes the plan. The hash join
-is a full join, because Spark never splits a partition of a full join, even a large one. If Spark
-would shuffle the union for this join, the two sides are partitioned differently, and another route
-is chosen.
+Examples are tables with the same number of buckets, or DataFrames that result from a `repartition`,
+an aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
+Spark does not guarantee this behavior, and a Python function cannot require that all rows with the
+same key be in one partition. The union is therefore joined with a row that belongs to neither side.
+This hash join needs all rows with the same key in one partition, no matter how Spark changes the
+plan. The hash join is a full join, because Spark never splits a partition of a full join, even a
+large one. If Spark would shuffle the union for this join, the two sides are partitioned
+differently, and another route is chosen.
 
-A join in place is worthwhile if neither side is small enough to be sent whole. In a benchmark with
-tables of eight buckets and 1,000 keys, finding the pairs of 2.5 million rows per side took 3.6 s of
-processor time in place and 4.8 s with packs. Aggregating the partners of four million rows took
-3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
+A join in place is worthwhile if neither side is small enough to be sent in full. A benchmark used
+tables with eight buckets and 1,000 keys. Finding the pairs among 2.5 million rows per side took
+3.6 s of processor time in place and 4.8 s with packs. Aggregating the partners of four million rows
+took 3.7 s in place and 5.1 s with packs (`benches/results/spark-planning.md`).
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 
 @dataclass(frozen=True)
 class InPlace:
-    """Both sides as one DataFrame, in which each partition has all rows of its keys.
+    """Both sides as one DataFrame, in which each partition contains all rows with its keys.
 
-    `slots` contains the slot of each column of either side. `all_keys` specifies whether Spark has
+    `slots` contains the slot of each column on both sides. `all_keys` specifies whether Spark has
     partitioned the rows by all keys of the join.
     """
 
@@ -83,7 +83,7 @@ class InPlace:
 
     @property
     def columns(self) -> int:
-        """The number of columns that are passed to Python, including the one for the side."""
+        """The number of columns passed to Python, including the column for the side."""
         return len(self.frame.columns)
 
     @property
@@ -93,7 +93,7 @@ class InPlace:
 
 
 def found(plan: Plan) -> InPlace | None:
-    """Return both sides in place if they are partitioned alike, otherwise None. Runs no job."""
+    """Return both sides in place if their partitioning is the same, otherwise None. Runs no job."""
     if plan.streams or plan.stream_side is not None or not plan.native.keys:
         return None
     try:
@@ -149,7 +149,10 @@ def _key(kind: DataType) -> str | None:
 
 
 def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the slot of each column. Columns in `pairs` or of the same type share a slot."""
+    """Return the slot of each column.
+
+    Columns that are paired in `pairs` share a slot, as do columns of the same type.
+    """
     left, right = ([field.dataType for field in plan.inputs[side].fields] for side in (LEFT, RIGHT))
     partner = dict(pairs)
     free = [at for at in range(len(right)) if at not in partner.values()]
@@ -164,7 +167,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Return both sides with one column per slot, null where unused, and the column `side`."""
+    """Return both sides with one column per slot (null where unused) and the column `side`."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):
@@ -177,10 +180,10 @@ def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list
 
 
 def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
-    """Return the columns by whose hash Spark has partitioned the rows, and the partition count.
+    """Return the columns whose hash determines a row's partition in Spark, and the partition count.
 
     Bucketed tables report their partitioning before Spark prepares a plan. Aggregations and joins
-    report it only afterwards.
+    report their partitioning only afterwards.
     """
     execution = frame._jdf.queryExecution()  # noqa: SLF001 - no other way
     for plan in (execution.sparkPlan(), _initial(execution.executedPlan())):
@@ -196,7 +199,7 @@ def _partitioning(frame: DataFrame) -> tuple[list[int], int] | None:
 
 
 def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """Return the plan that Spark starts with."""
+    """Return Spark's initial plan, before Spark adapts it."""
     return plan.initialPlan() if plan.nodeName() == "AdaptiveSparkPlan" else plan
 
 
@@ -209,7 +212,7 @@ def _stays(frame: DataFrame) -> bool:
 
 
 def _below(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
-    """Return the first node that does more than pass rows on."""
+    """Return the first node that does anything other than pass on rows."""
     while plan.nodeName().startswith(_WRAPPING):
         plan = plan.children().apply(0)
     return plan

@@ -32,7 +32,7 @@ def recorded() -> Iterator[list[str]]:
 
 @contextmanager
 def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Describe the jobs that start inside the block. Spark Connect has no such descriptions."""
+    """Describe the jobs that start inside the block. Spark Connect has no job descriptions."""
     texts = _recorded.get()
     if texts is not None:
         texts.append(text)

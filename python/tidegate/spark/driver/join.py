@@ -85,7 +85,7 @@ def outgoing(
 
 
 def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
-    """Distribute the packs over Spark partitions, one for each partition of the layout."""
+    """Distribute the packs over Spark partitions, one for each layout partition."""
     if places_rows():
         return packs.repartitionById(layout.partitions, "partition")
     numbers = F.array(*(F.lit(number) for number in hashed_to(layout.partitions)))

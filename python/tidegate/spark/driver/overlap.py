@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import Intervals
     from tidegate.spark.worker.task import Batches
 
-# If a partition has this multiple of the mean number of rows, a job that may balance the partitions
-# is worth its cost.
+# If a partition has this multiple of the mean number of rows, it is worth running a job that may
+# balance the partitions.
 _UNEVEN = 1.3
 
-# The length of rows that are too long for 64 bits.
+# The length that represents rows whose length exceeds 64 bits.
 _ANY = 2**63 - 1
 
 _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
@@ -43,7 +43,7 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
 
     Runs up to three jobs over keys, starts and ends: one for a sample, and one for each side whose
     longest row must be known. The longest row matters if the rows of a side are intervals that need
-    all of their matches in one task, and if keys alone do not divide the rows evenly.
+    all of their matches in one task, and keys alone do not divide the rows evenly.
     """
     session = plan.left.sparkSession
     if plan.parallelism == "key":
@@ -80,7 +80,7 @@ def _is_even(layout: OverlapLayout) -> bool:
 
 
 def sample_of_join(plan: Plan) -> Sample:
-    """Return a sample of keys, starts and ends in which every row is equally likely."""
+    """Return a sample of keys, starts and ends, in which every row is equally likely."""
     drawn = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
     rows, weight = sampled(drawn, "keys, starts and ends")
     sides = []
@@ -97,7 +97,8 @@ def sample_of_join(plan: Plan) -> Sample:
 def _drawn(plan: Plan, side: int) -> DataFrame:
     """Return key hashes and interval columns of some rows of a side.
 
-    The interval columns of both sides have different names; those of the other side are null.
+    The interval columns of the two sides have different names; the columns of the other side are
+    null.
     """
     rows, other = plan.inputs[side], plan.inputs[1 - side]
     told = []
@@ -118,7 +119,7 @@ def _name(side: int, nth: int) -> str:
 
 
 def _with_lengths(plan: Plan, sample: Sample, kept: Kept) -> Sample:
-    """Return the sample with the lengths of the longest rows that the layout requires."""
+    """Return the sample with the lengths of the longest rows, if the layout requires them."""
     sides = {"left": (LEFT,), "right": (RIGHT,)}.get(kept, (LEFT, RIGHT))
     left, right = (
         _longest(plan, side) if side in sides and sample.longest[side] is None else known
@@ -150,7 +151,7 @@ def _lengths(intervals: Intervals, batches: Batches) -> Batches:
 
 
 def _length(plan: Plan, side: int) -> str:
-    """Return SQL for the length of a row, which is null if the row has no start or no end."""
+    """Return SQL for the length of a row, which is null if the row lacks a start or an end."""
     rows = plan.inputs[side]
     start, end = (
         number(f"u{at}", rows.fields[at].dataType, in_days=plan.in_days) for at in rows.interval

@@ -30,7 +30,7 @@ _SAMPLED = "by a sample of both sides"
 
 
 class Broadcast(NamedTuple):
-    """One side is sent whole to every task; `reason` explains why."""
+    """One side is sent in full to every task; `reason` explains why."""
 
     whole: Whole
     reason: str
@@ -42,7 +42,7 @@ class Broadcast(NamedTuple):
 class Shuffled(NamedTuple):
     """Rows are packed and shuffled.
 
-    For a join, `reason` explains why neither side is sent whole.
+    For a join, `reason` explains why neither side is sent in full.
     """
 
     layout: Layout
@@ -54,7 +54,7 @@ class Shuffled(NamedTuple):
 class Overlapped(NamedTuple):
     """Rows with a start and an end are packed and shuffled.
 
-    `reason` explains why neither side is sent whole.
+    `reason` explains why neither side is sent in full.
     """
 
     layout: OverlapLayout
@@ -92,7 +92,7 @@ Way = OfTables | Streamed
 
 
 class _Near(NamedTuple):
-    """A side that may be sent whole, the rows of both sides, and the reason.
+    """A side that may be sent in full, the row counts of both sides, and the reason.
 
     If there is no such side, `reason` explains why.
     """
@@ -107,12 +107,12 @@ class _Near(NamedTuple):
 
     @property
     def rather(self) -> str:
-        """The reason, as the first half of a sentence about the cheaper form."""
+        """The reason, as the first half of a sentence that continues with the cheaper form."""
         return f"{self.reason}, {'and' if self.whole is None else 'but'}"
 
 
 # The functions for which the costs of all forms are compared. With other functions, a small side is
-# always sent whole.
+# always sent in full.
 _WEIGHED = ("interval_join", "window_join", "overlap_join")
 
 _NO_SAMPLE = "bins cost at most slightly more for any number of pairs, so no rows are sampled"
@@ -155,13 +155,13 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
 
 
 def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
-    """Return the collected side with the row counts, if another form may be chosen instead."""
+    """Return the collected side with the row counts, if another form could be chosen instead."""
     weighs = plan.parallelism == "auto" and plan.query.function in _WEIGHED
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 
 
 def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
-    """Return the route of a join of tables by native calls, with neither side sent whole."""
+    """Return the route of a join of tables by native calls, with neither side sent in full."""
     if plan.parallelism == "key":
         there = in_place.found(plan)
         if there is not None:
@@ -195,7 +195,7 @@ def _of_layers(
 def _stayed(
     plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
 ) -> Stayed | None:
-    """Return the rows in place, if that is cheaper than shuffling them."""
+    """Return the rows in place, if this is cheaper than shuffling them."""
     sides = _there(plan, hashes, weight)
     if sides is None:
         return None
@@ -218,7 +218,10 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 
 
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
-    """Return the route of a join of tables whose rows have one time. Samples rows if needed."""
+    """Return the route of a join of tables whose rows have a single time.
+
+    Samples rows if needed.
+    """
     unseen = without_sample(plan) if plan.parallelism == "auto" and near.whole is None else None
     if unseen is not None:
         reason = f"{_TOGETHER} {_NO_SAMPLE}" if unseen.together else _NO_SAMPLE
@@ -253,7 +256,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
-    """Return the route of an aggregation. The rows of tables may be sampled."""
+    """Return the route of an aggregation. The rows of tables may be sampled for this."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
     return Shuffled(division.of_aggregation(plan))

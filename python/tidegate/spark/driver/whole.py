@@ -1,9 +1,9 @@
-"""Collects a small side once and sends it whole to every task. The other side stays in place.
+"""Collects a small side once and sends it in full to every task. The other side stays in place.
 
-The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload a task.
+The other side then needs neither a layout nor a shuffle, and skewed keys cannot overload any task.
 The other side can also be a stream: each micro-batch is joined with the same rows, and no state is
-kept. Collected rows are sorted by time or value, so a task joins its rows only with the rows within
-reach.
+kept. Collected rows are sorted by time or value, so a task joins its rows only with the collected
+rows within reach.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.overlap import StartsAndEnds
     from tidegate.spark.worker.task import Batches, Call
 
-# The maximum size in bytes of a side that `auto` sends whole. Each Python worker holds a copy.
+# The maximum size in bytes of a side that `auto` sends in full. Each Python worker holds a copy.
 LIMIT = 1 << 26
 
 # A side that Spark estimates at no more than this many bytes is collected immediately, up to a
@@ -61,26 +61,27 @@ _UNKNOWN = 2**63 - 1
 
 
 class Whole(NamedTuple):
-    """A side that is sent whole, sorted by time or value."""
+    """A side that is sent in full, sorted by time or value."""
 
     side: int
     rows: pa.Table
 
 
 class Choice(NamedTuple):
-    """The side that is sent whole, or None, and the reason."""
+    """The side that is sent in full, or None, and the reason."""
 
     whole: Whole | None
     reason: str
 
 
 def chosen(plan: Plan) -> Choice:
-    """Return the smaller side, if it may be sent whole and is small or `broadcast` is requested."""
+    """Return the smaller side, if it may be sent in full and is small, or `broadcast` is set."""
     if plan.stream_side is not None:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
         return Choice(None, f"parallelism is {plan.parallelism!r}")
-    # Every task has all rows of the whole side, so no task can tell which of them are unmatched.
+    # Every task has all rows of the whole side, so no task can determine which of these rows are
+    # unmatched.
     sides = [side for side in (RIGHT, LEFT) if not plan.reports[side]]
     if not sides:
         return Choice(None, "a full join returns the unmatched rows of both sides")
@@ -90,7 +91,7 @@ def chosen(plan: Plan) -> Choice:
 
 
 def _of_table(plan: Plan, side: int) -> Choice:
-    """Return the table that is joined with a stream. Such a table must be sent whole."""
+    """Return the table that is joined with a stream. Such a table must be sent in full."""
     whole, reason = _if_small(plan, side, _estimated_bytes(plan.inputs[side].frame))
     if whole is not None:
         return Choice(whole, reason)
@@ -108,12 +109,12 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
         return Choice(_collected(plan, side), "parallelism is 'broadcast'")
     width = _width(plan.columns.of(side))
     likely = None if estimated == _UNKNOWN else _of_files(plan, side, width)
-    # If there are many files, the footers of a few give only an estimate. It is trusted only if it
-    # is at most half or more than twice the limit.
+    # If there are many files, the footers of a few give only an estimate. The estimate is trusted
+    # only if it is at most half or more than twice the limit.
     chance = 1 if likely is not None and likely.exact else 2
     sure = estimated <= _SURE or (likely is not None and chance * likely.number <= LIMIT)
     # Counting computed rows costs as much as collecting them, so they are collected immediately.
-    # Strings may be long, so their bytes are counted first.
+    # Strings can be long, so their bytes are counted first.
     if width is not None and (sure or (estimated <= LIMIT and _is_computed(plan, side))):
         whole = _collected(plan, side, LIMIT // max(1, width) + 1)
         size = _bytes(whole.rows, width)
@@ -129,16 +130,16 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Return whether a side has no strings and does more than select rows from files."""
+    """Return whether a side has no string columns and does more than select rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
-    """Return the size of a side of Parquet files as Arrow data, in bytes; None if it is unknown.
+    """Return the size of a side of Parquet files as Arrow data, in bytes, or None if unknown.
 
-    Footers show the number of rows, but neither the length of strings nor the effect of a filter.
+    Footers show the number of rows, but not the length of strings or the effect of a filter.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
@@ -147,7 +148,7 @@ def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
 
 
 def _measured(plan: Plan, side: int, estimated: int) -> tuple[bool, str]:
-    """Return whether `auto` may send the side whole, and the reason."""
+    """Return whether `auto` may send the side in full, and the reason."""
     if estimated == _UNKNOWN:
         return False, "is of unknown size"
     if estimated > LIMIT:
@@ -167,8 +168,8 @@ def _text(size: int) -> str:
 def _estimated_bytes(frame: DataFrame) -> int:
     """Return Spark's estimate of the size of files or local rows, in bytes.
 
-    The estimate is often too high, but too low for compressed files. Spark Connect does not report
-    an estimate.
+    The estimate is often too high. For compressed files, it is too low. Spark Connect does not
+    report an estimate.
     """
     try:
         statistics = frame._jdf.queryExecution().optimizedPlan().stats()  # noqa: SLF001 - no other way
@@ -178,7 +179,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def rows_beside(plan: Plan, whole: Whole) -> Small | None:
-    """Return a side that may be sent whole and the rows of both sides; None if these are unknown.
+    """Return a side that may be sent in full and the row counts of both sides; None if unknown.
 
     Footers show the number of rows in Parquet files. For other inputs, Spark knows the size in
     bytes and assumes a size per row.
@@ -199,9 +200,9 @@ def rows_beside(plan: Plan, whole: Whole) -> Small | None:
 
 
 def _counted_bytes(plan: Plan, side: int) -> int | None:
-    """Return the size of a side as Arrow data, in bytes; None if a column has an unknown size.
+    """Return the size of a side as Arrow data, in bytes, or None if a column's size is unknown.
 
-    Files can contain many times more rows than their size suggests. Only the string columns of
+    Files can contain many times as many rows as their size suggests. Only the string columns of
     files are read.
     """
     schema = plan.columns.of(side)
@@ -215,7 +216,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """Return the bytes of a row without its strings; None if a column has an unknown size."""
+    """Return the size of a row without its strings, in bytes; None if a column's is unknown."""
     width = 4 * len(_texts(schema))
     for field in schema:
         if pa.types.is_primitive(field.type):
@@ -262,7 +263,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
     """Return the rows as Arrow data, with the column names of a schema.
 
     PySpark's `toArrow` fails on a null struct whose fields are declared not null, such as the
-    fields of a variant. Rows with such types are passed through Python.
+    fields of a variant. Rows with such types are converted to Arrow in Python tasks.
     """
     if not any(map(_has_required_fields, schema.types)):
         return rows.toArrow().rename_columns(schema.names)
@@ -273,7 +274,7 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _has_required_fields(kind: pa.DataType) -> bool:
-    """Return whether a type contains, at any level, a struct with a field declared not null."""
+    """Return whether a type contains, at any level, a struct with a field declared as not null."""
     if pa.types.is_map(kind):
         # Map entries are such structs, but an entry is never null.
         return _has_required_fields(kind.key_type) or _has_required_fields(kind.item_type)
@@ -283,7 +284,7 @@ def _has_required_fields(kind: pa.DataType) -> bool:
 
 
 def _check(plan: Plan, side: int, rows: pa.Table) -> None:
-    """Reject rows without a time, and rows that start after they end, as tasks do."""
+    """Reject rows without a time and rows that start after they end, as tasks do."""
     if plan.query.is_overlap:
         # No other check is needed, and a native join would index all rows just to check them.
         plan.starts_and_ends(side).of(rows)
@@ -295,7 +296,7 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
-    """Return the join as a DataFrame with the partitions of the other side."""
+    """Return the join as a DataFrame that has the partitions of the other side."""
     session = plan.left.sparkSession
     other = plan.inputs[1 - whole.side]
     task = _Task(
@@ -312,7 +313,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
-    """Return the rows as a broadcast variable, or as part of the task.
+    """Return the rows as a broadcast variable, or as data that is sent with the task.
 
     Spark Connect has no broadcast variables.
     """
@@ -331,7 +332,7 @@ def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.B
 
 @dataclass(frozen=True)
 class _Held:
-    """Rows that are sent as part of the task."""
+    """Rows that are sent with the task."""
 
     value: pa.Buffer
 
@@ -400,7 +401,7 @@ class _Within:
     columns: tuple[int, int]
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and number of the rows to join."""
+        """Return a function that returns the position and the number of the rows to join."""
         times = self.axis.integers(whole.column(self.columns[0]))
 
         def part(rows: pa.Table) -> tuple[int, int]:
@@ -412,13 +413,16 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds rows of the whole side that may overlap others. Instances are sent to the workers."""
+    """Finds the rows of the whole side that may overlap other rows.
+
+    Instances are sent to the workers.
+    """
 
     whole: StartsAndEnds
     other: StartsAndEnds
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and number of the rows to join."""
+        """Return a function that returns the position and the number of the rows to join."""
         starts, ends = self.whole.of(whole)
         # Rows are sorted by their starts. No row up to a position ends after `latest`.
         latest = np.maximum.accumulate(ends)
@@ -433,7 +437,7 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the position and number of the rows of the whole `side` that `times` can reach.
+    """Return the position and the number of the rows of the whole `side` that `times` can reach.
 
     `times` belong to the other side. `whole` contains the times of the whole side in ascending
     order.

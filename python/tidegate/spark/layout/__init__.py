@@ -2,10 +2,10 @@
 
 - `layout.py`: divides rows into buckets of keys and slices of time.
 - `nearest.py`: finds the rows that a slice needs from other slices in an as-of join.
-- `overlap.py`: finds the slices of a row that has a start and an end.
+- `overlap.py`: determines the slices that receive a row with a start and an end.
 - `balance.py`: chooses the layout that best suits a sample of rows.
 - `lengths.py`: chooses the layout that best suits a sample of rows with a start and an end.
-- `costs.py`: the cost model, which estimates what each form of a join costs.
+- `costs.py`: the cost model, which estimates the cost of each form of a join.
 - `bins.py`: time bins for a join that Spark itself runs.
 - `cycle.py`: the layout of streams that are divided by time or by value.
 - `hashed_times.py`: the layout of streams whose buckets produce partial results.

@@ -1,4 +1,4 @@
-"""Chooses the layout that suits a sample: few copies, and no partition much fuller than others.
+"""Chooses a layout for a sample, with few copies and no partition much fuller than the others.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 Division = Literal["auto", "key", "time", "hybrid"]
 
-# A partition may hold this multiple of the mean. Below 1.1, noise in the sample would decide.
+# A partition may hold this multiple of the mean. Below 1.1, the choice would depend on noise in the
+# sample.
 BALANCED = 1.1
 
 # Heavy slices are cut into pieces if a partition exceeds this multiple of the mean by this number
@@ -30,7 +31,8 @@ BALANCED = 1.1
 _HEAVY = 1.2
 _DEVIATIONS = 4
 
-# The number of buckets per partition. It is large enough for uncut buckets to be spread evenly.
+# The number of buckets per partition. With this number, buckets that are not cut can be evenly
+# distributed.
 BUCKETS = 8
 
 # The number of splits to try beyond those that the frequencies require. More splits had no benefit
@@ -54,7 +56,7 @@ class Sample:
         return (len(self.left_hash) + len(self.right_hash)) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """Return the rows of one of `count` buckets."""
+        """Return the rows in one of `count` buckets."""
         left = self.left_hash % count == bucket
         right = self.right_hash % count == bucket
         return Sample(
@@ -69,7 +71,7 @@ class Sample:
 def chosen(
     sample: Sample, partitions: int, copied: Copied, reach: Reach, division: Division
 ) -> Layout:
-    """Return the requested layout, or with `auto` the one that best suits the sample."""
+    """Return the requested layout or, with `auto`, the layout that best suits the sample."""
     by_time_alone = by_time(sample, partitions, copied, reach)
     if division == "time":
         return by_time_alone
@@ -93,7 +95,8 @@ def hybrid(sample: Sample, partitions: int, copied: Copied, reach: Reach, *, mos
     """
     loads = _bucket_loads(sample, BUCKETS * partitions, copied, reach)
     best = spread_out(loads, partitions, BALANCED * sample.rows / partitions, most)
-    # Few of many buckets are cut, and finding the rows of one takes as long as reading all rows.
+    # Few of many buckets are cut, and finding the rows of a single bucket takes as long as reading
+    # all rows.
     buckets = tuple(
         cut(_centres(sample.of_bucket(b, len(best)), reach), homes)
         if len(homes) > 1
@@ -115,7 +118,7 @@ class Load(Divisible, Protocol):
     """The rows of a bucket."""
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
+        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
 
 
 def spread_out(
@@ -127,12 +130,12 @@ def spread_out(
     to the least loaded replica. The algorithm splits keys over more replicas until the load is
     balanced. Departures:
 
-    1. Buckets replace keys, so the table has a bounded size. A hot key makes its bucket hot.
-    2. A bucket is split by time, not in turns. A row of the other side goes to the slices within
-       its reach instead of to every replica of the key. These copies, the halo, count as load.
+    1. Buckets replace keys, so that the table has a bounded size. A hot key makes its bucket hot.
+    2. A bucket is split by time, not round-robin. A row from the other side is sent to the slices
+       within its reach, not to every replica of the key. These copies, the halo, count as load.
     3. Lines 11-24 split every key once per round, in order of frequency. This function splits only
-       the bucket with the largest slice in the fullest partition. It then repeats the whole
-       assignment, so a key is not split because of another key's load.
+       the bucket with the largest slice in the fullest partition. The function then repeats the
+       whole assignment, so no key is split because of another key's load.
     """
     degrees = [load.degree(share, most) for load in loads]
     best: list[tuple[int, ...]] = []
@@ -152,7 +155,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of rows that each cut through it copies."""
+    """The rows of a bucket, and the number of rows that each cut through the bucket copies."""
 
     rows: float
     halo: float
@@ -164,18 +167,18 @@ class _Load:
         return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number of slices."""
+        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
         fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
         return next(fitting, most if self.rows > self.halo else 1)
 
 
 def likely(counts: Integers) -> npt.NDArray[np.float64]:
-    """Return the likely number of sampled rows in each bucket, corrected for chance.
+    """Return the probable number of sampled rows in each bucket, corrected for chance.
 
     If there are many partitions, a sample has few rows per bucket. A bucket without sampled rows is
     not necessarily empty. If all such buckets were treated as empty, they would be assigned to one
-    partition, because they would not appear to fill it. Counts are therefore moved towards their
-    mean. They are moved further if chance explains more of their variance (empirical Bayes: the
+    partition, which they would not appear to fill. Counts are therefore moved towards their mean.
+    Counts are moved further if chance explains more of their variance (empirical Bayes: the
     variance of a Poisson distribution is its mean). Counts that chance does not explain are
     unchanged and excluded from the mean.
     """
@@ -211,8 +214,8 @@ def _assign(
 ) -> tuple[list[tuple[int, ...]], list[float]]:
     """Assign slices to partitions, from the largest slice to the smallest.
 
-    Each slice is assigned to the least loaded partition that has no slice of the same bucket. The
-    pieces of a slice are assigned in the same way.
+    Each slice is assigned to the least loaded partition that does not contain a slice of the same
+    bucket. The pieces of a slice are assigned in the same way.
     """
     full = [(0.0, partition) for partition in range(partitions)]
     homes: list[tuple[int, ...]] = [()] * len(loads)
@@ -227,7 +230,7 @@ def _assign(
 
 
 def _centres(sample: Sample, reach: Reach) -> Integers:
-    """Return left times, and right times moved to the middle of the left times they can match."""
+    """Return left times, and right times moved to the middle of the left times that can match."""
     if reach.nearest:
         return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:
@@ -241,7 +244,7 @@ def _centres(sample: Sample, reach: Reach) -> Integers:
 
 
 def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
-    """Return slices with equal numbers of `times`, or fewer slices if ties leave no border."""
+    """Return slices with equal numbers of `times`, or fewer slices if too many times are equal."""
     if len(times) == 0 or len(homes) == 1:
         return Bucket(homes[:1])
     times = np.sort(np.clip(times, -LIMIT // 2, LIMIT // 2))
@@ -251,7 +254,7 @@ def cut(times: Integers, homes: tuple[int, ...]) -> Bucket:
 
 @dataclass(frozen=True)
 class _Slice:
-    """The rows that are at home in a slice, and the copies that each of its pieces receives."""
+    """The rows at home in a slice, and the copies that each piece of the slice receives."""
 
     rows: float
     copies: float
@@ -262,10 +265,10 @@ class _Slice:
 
 
 def _evened(layout: Layout, sample: Sample) -> Layout:
-    """Return the layout with heavy slices cut into pieces, if that helps.
+    """Return the layout with heavy slices cut into pieces, if this helps.
 
-    A slice can be heavy because many rows have the same time. Only rows that are sent home can be
-    divided among pieces; each piece receives all other rows.
+    A slice can be heavy because many rows have the same time. Only rows that are sent to their
+    homes can be divided among pieces; each piece receives all other rows.
     """
     mean = layout.sent / layout.partitions
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)
@@ -312,7 +315,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
 
 
 def _placed(borders: tuple[int, ...], places: list[tuple[int, ...]]) -> Bucket:
-    """Return a bucket with its slices, or their pieces, in these partitions."""
+    """Return a bucket whose slices, or their pieces, are in these partitions."""
     pieces = tuple(map(len, places))
     flat = tuple(partition for place in places for partition in place)
     return Bucket(flat, borders, pieces if max(pieces) > 1 else ())
@@ -343,7 +346,7 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
 
 
 def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers:
-    """Return the number of rows per slice, with one partial row per key and range of slices."""
+    """Return the number of rows per slice, counting one partial row per key and range of slices."""
     begin, end = layout.covered(*slices)
     none = begin > end
     begin, end = np.where(none, slices.last + 1, begin), np.where(none, slices.last, end)

@@ -1,20 +1,20 @@
 """Chooses the width of time bins for Spark's own join on equal keys and bins.
 
-On one side, each row has one bin, `bin(t) = t / width`. A row on the other side matches rows in an
-interval of time that is at most as long as a bin. Such a row therefore has one or two bins, and is
-copied into the second. The two rows of a pair share exactly one bin, so no pair is found twice.
-Only a side whose unmatched rows are not in the result can be copied.
+On one side, each row goes into one bin: `bin(t) = t / width`. A row on the other side matches rows
+in a time interval that is at most as long as a bin. Such a row therefore belongs to one or two
+bins. If there is a second bin, the row is copied into it. The two rows of a pair share exactly one
+bin, so no pair is found twice. A side can be copied only if the result omits its unmatched rows.
 
 Wide bins cause few copies, and narrow bins cause few candidates. A candidate is a pair of rows with
-the same key and bin, which must be compared. If matches are spread evenly over an interval of
-length `reach`, and `width` has the same unit, then::
+the same key and bin. The two rows must be compared. If matches are spread evenly over an interval
+of length `reach`, and `width` has the same unit, then::
 
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
 The total cost is lowest if `width / reach` is the square root of a ratio: the cost of copying each
-row once, divided by the cost of comparing each pair once. Bins are never narrower than the
-interval. `costs.py` defines the cost of one copy and of one candidate.
+row once divided by the cost of comparing each pair once. Bins are never narrower than the interval.
+`costs.py` defines the costs of one copy and of one candidate.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -45,13 +45,14 @@ _WIDE_ENOUGH = 1.5
 # Costs grow linearly with the number of pairs, so two values are enough.
 _FEWEST, _MOST = 0.0, 1_000.0
 
-# Rows of one key and bin form a group. Rows count as adjacent if there are at most this many groups
-# per row. The first 10,000 of 10 million rows in time order have 0.17 groups per row with 10 keys,
-# 0.20 with 1,000 and 0.95 with 100,000. If half of the rows share one key, they have up to 0.54.
-# With 0.95 groups per row, bins took 1.6 to 1.9 times as long as with 0.17.
+# Rows with the same key and bin form a group. Rows count as adjacent if there are at most this many
+# groups per row. The first 10,000 of 10 million rows in time order have 0.17 groups per row with 10
+# keys, 0.20 with 1,000 and 0.95 with 100,000. If half of the rows share one key, there are up to
+# 0.54 groups per row. With 0.95 groups per row, bins took 1.6 to 1.9 times as long as with 0.17.
 _ALONE = 0.75
 
-# Without a sample, bins may cost up to this multiple of native calls. The cost model is not exact.
+# Without a sample, bins may cost up to this multiple of the cost of native calls. The cost model is
+# not exact.
 _ABOUT = 1.05
 
 # The number of sampled pairs that is enough for an estimate. The mean error is then a few percent.
@@ -62,22 +63,22 @@ _BITS = 44
 
 
 class Ends(NamedTuple):
-    """The smallest and the largest `r.ts - l.ts` of a pair. If the ends cross, no rows match."""
+    """The smallest and the largest `r.ts - l.ts` of any pair. If the ends cross, no rows match."""
 
     lower: int
     upper: int
 
     @property
     def reach(self) -> int:
-        """The length of the interval of time in which a row has matches."""
+        """The length of the time interval in which a row has matches."""
         return max(0, self.upper - self.lower)
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The width of bins, the side that is copied, and the known sizes of both sides.
+    """The width of bins, the copied side, and the sizes of both sides if known.
 
-    `together` specifies whether rows of one key and bin were found to be adjacent.
+    `together` specifies whether rows with the same key and bin were found to be adjacent.
     """
 
     width: int
@@ -123,16 +124,16 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
 
 
 def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
-    """Return the bins if the number of rows per side is known, but not the number of pairs."""
+    """Return the bins for a known number of rows per side and an unknown number of pairs."""
     width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """Return the bins with `together` set according to the first rows of the copied side.
+    """Return the bins, with `together` set according to the first rows of the copied side.
 
     If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
-    Otherwise, each row waits for memory.
+    Otherwise, each row's lookup waits for main memory.
     """
     groups = len(np.unique(hashes ^ (times // bins.width)))
     return replace(bins, together=groups <= _ALONE * len(hashes))
@@ -148,9 +149,9 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 
 
 def _counted(sample: Sample, ends: Ends) -> float:
-    """Estimate the number of pairs within these ends, of which a sample has few or none.
+    """Estimate the number of pairs within these ends, even if a sample has few or none of them.
 
-    Within a longer interval, the sample has more pairs. Pairs are assumed to be spread evenly.
+    The sample has more pairs within a longer interval. Pairs are assumed to be spread evenly.
     """
     if not len(sample.left_time) or not len(sample.right_time):
         return 0.0
@@ -177,7 +178,7 @@ def _counted(sample: Sample, ends: Ends) -> float:
 
 
 def _placed(keys: Integers, times: np.ndarray, scale: float, span: float) -> Integers:
-    """Return one number per key and time, which sorts by key and then by time."""
+    """Return one number per key and time, so that the numbers sort by key and then by time."""
     inside = np.clip((times + span) * scale, 0, 2.0**_BITS - 1).astype(np.int64)
     placed: Integers = (keys.astype(np.int64) << _BITS) + inside
     return placed

@@ -1,15 +1,15 @@
 """The cost model for all forms that a join can have on Spark.
 
-*Whole*: a small side is collected, and every task receives all of it. The rows of the other side
-are passed to Python without being moved. *Native*: the rows of both sides are passed to Python,
-packed, shuffled into slices, and joined there. *In place*: both sides are already partitioned by
-their keys, and their rows are passed to Python once, without a shuffle. *Bins*: Spark itself joins
-on equal keys and time bins.
+*Whole*: a small side is collected, and every task receives all of its rows. The rows of the other
+    side are passed to Python without being moved. *Native*: the rows of both sides are passed to
+    Python, packed, shuffled into slices, and joined there. *In place*: both sides are already
+    partitioned by their keys, and their rows are passed to Python once, without a shuffle. *Bins*:
+    Spark itself joins on equal keys and time bins.
 
-Costs are processor times. The model only needs to show which form is clearly cheaper. Costs do not
-include steps that all forms need, such as reading the inputs, or work that is already done when
-forms are compared. The cost of a form that needs a sample includes the sample, unless a sample has
-already been drawn.
+Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
+form. Costs do not include steps that all forms need, such as reading the inputs, or work that is
+already done when forms are compared. The cost of a form that needs a sample includes the cost of
+the sample, unless a sample has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Protocol
 _ROW = 300.0
 _CELL = 40.0
 
-# Nanoseconds to look up a row that is not shuffled, in a table that every task has in full.
+# Nanoseconds to look up a row that is not shuffled, in a table that every task has a full copy of.
 _LOOKED_UP = 240.0
 
 # Nanoseconds to compare two rows with the same key and bin, and for each column of a result pair.
@@ -53,8 +53,8 @@ _TAKEN = 15.0
 # Nanoseconds for a job that reads keys and times before the join is planned, and for each row.
 _JOB, _LOOKED_AT = 500_000_000.0, 100.0
 
-# Bins are chosen if they cost at most this share of the cheapest other form. Neither a sample nor
-# the constants are exact.
+# Bins are chosen if their cost is at most this share of the cost of the cheapest other form.
+# Neither a sample nor the constants are exact.
 _CLEARLY = 0.8
 
 Form = Literal["whole", "native", "bins", "in place"]
@@ -69,10 +69,10 @@ class Width(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The properties of a join that affect its cost, apart from its rows.
+    """The properties of a join that affect its cost, other than its rows.
 
-    `measured` specifies whether Spark measures a batch for Python after every row. `once` specifies
-    whether each left row is returned at most once.
+    `measured` specifies whether Spark measures a batch after every row that it passes to Python.
+    `once` specifies whether each left row is returned at most once.
     """
 
     columns: Width
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
     @property
     def handing(self) -> float:
-        """The nanoseconds per column that Spark's measuring adds when rows are passed to Python."""
+        """The nanoseconds per column that Spark needs to measure rows that are passed to Python."""
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 class Small(NamedTuple):
-    """The small side, the rows of both sides, and the number of tasks that would receive it."""
+    """The small side, the row counts, and the number of tasks that would receive the side."""
 
     side: int
     rows: tuple[float, float]
@@ -113,7 +113,7 @@ class Costs(NamedTuple):
     in_place: float | None = None
 
     def after(self, seconds: float) -> Costs:
-        """Return the costs if bins and native calls need a sample that takes this many seconds."""
+        """Return the costs if bins and native calls need a sample that costs this many seconds."""
         bins = None if self.bins is None else self.bins + seconds
         return self._replace(bins=bins, native=self.native + seconds)
 
@@ -137,7 +137,7 @@ class Costs(NamedTuple):
 
 
 class Work(Protocol):
-    """The work of a join with bins: the rows of both sides, their copies, and pairs of rows."""
+    """The work of a join with bins: the rows of both sides, the copies, and the pairs of rows."""
 
     @property
     def rows(self) -> float:
@@ -161,17 +161,17 @@ class Work(Protocol):
 
 
 def copying(columns: int) -> float:
-    """Return the cost of copying a row with this number of columns, in nanoseconds."""
+    """Return the cost, in nanoseconds, of copying a row with this number of columns."""
     return _ROW + _CELL * columns
 
 
 def comparing() -> float:
-    """Return the cost of comparing a candidate, in nanoseconds."""
+    """Return the cost, in nanoseconds, of comparing a candidate."""
     return _CANDIDATE
 
 
 def looking(rows: float) -> float:
-    """Return the cost of a job that reads the keys and times of this many rows, in seconds."""
+    """Return the cost, in seconds, of a job that reads the keys and times of this many rows."""
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
@@ -183,10 +183,10 @@ def costs(
     *,
     stay: float = 0.0,
 ) -> Costs:
-    """Return the cost of the join with bins, by native calls, with a whole side, and in place.
+    """Return the costs of the join with bins, with native calls, with a whole side, and in place.
 
     The last two forms require `small` and `there`, respectively. With bins, `stay` is the number of
-    rows and copies that are not shuffled, because all tasks receive the other side.
+    rows and copies that are not shuffled because all tasks receive the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
@@ -216,13 +216,13 @@ def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
 
 
 def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
-    """Return the cost of a join in place, in seconds; `out` is the number of result values."""
+    """Return the cost, in seconds, of a join in place; `out` is the number of result values."""
     handed = (_HANDED + asked.handing) * rows * there.columns
     return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
 
 
 def _of_whole(small: Small, asked: Asked, pairs: float) -> float:
-    """Return the cost of a join with a whole side that is already collected, in seconds."""
+    """Return the cost, in seconds, of a join with a whole side that is already collected."""
     cells = _cells(small.rows, asked.columns)
     taken, handed = cells[small.side], cells[1 - small.side]
     nanoseconds = _TAKEN * taken * small.tasks + (_HANDED + asked.handing) * handed

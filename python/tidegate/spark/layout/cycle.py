@@ -8,11 +8,11 @@ modulo the number of buckets::
     bucket   0   1   2   0   1   2   0   1     of three, for the keys of bucket 0
 
 The rules of `layout.py` for pairs and homes apply, because `slice(t)` increases with t. The slices
-of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to it
-only once. The other row of a pair is sent to a single bucket, where the pair is found. A full join
-copies both sides. In a full join, a bucket reports a pair if the left row is at home, and an
-unmatched row if that row is at home. Slices are so wide that a row is sent to at most two of them,
-so both rows of a pair are present in each home.
+of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to the
+bucket only once. The other row of a pair is sent to a single bucket, where the pair is found. A
+full join copies both sides. In a full join, a bucket reports a pair if the left row is at home
+there, and an unmatched row if that row is at home there. Slices are so wide that a row is sent to
+at most two of them, so each row's home receives both rows of a pair.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ WIDTHS = 8
 
 @dataclass(frozen=True)
 class Cycle(Layout):
-    """Slices of one width, assigned to the partitions in turn; a key's hash selects the first."""
+    """Slices of equal width, assigned to partitions in turn; a key's hash selects the first one."""
 
     width: int = 1
 
     @classmethod
     def of(cls, partitions: int, copied: Copied, reach: Reach, *, keyed: bool) -> Cycle:
-        """Return the cycle for a reach, which must be bounded."""
+        """Return the cycle for a reach. The reach must be bounded."""
         if reach.width is None:
             message = "streams cannot be divided into slices if the reach is unbounded"
             raise ValueError(message)
@@ -52,12 +52,12 @@ class Cycle(Layout):
 
     @cached_property
     def partition_of(self) -> Integers:
-        """The partitions of two turns; a row's slices can start in one turn and end in the next."""
+        """The partitions of two turns, as a row's slices can start in one and end in the next."""
         return np.arange(2 * self.partitions) % self.partitions
 
     @cached_property
     def before(self) -> Integers:
-        """Always -1: a row is sent to at most one turn of slices, so to no partition twice."""
+        """Always -1: a row is sent to at most one turn of slices, so never twice to a partition."""
         return np.full(2 * self.partitions, -1)
 
     def slices(
@@ -67,14 +67,14 @@ class Cycle(Layout):
         span: Span,
         hashes: Integers | None,  # noqa: ARG002 - no slice has pieces
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last place of each row in two turns."""
+        """Return the first and the last position of each row in two turns."""
         first = self._slice_of(times, span.first)
         last = self._slice_of(times, span.last) if span.copied else first
         begin = (first % self.partitions + bucket) % self.partitions
         return begin, begin + np.minimum(last - first, self.partitions - 1)
 
     def _slice_of(self, times: Integers, shift: int | None) -> Integers:
-        """Return the slice of each time plus `shift`; the sum is limited to 64 bits."""
+        """Return the slice that contains each time plus `shift`; the sum is limited to 64 bits."""
         by = shift or 0
         ends = np.iinfo(np.int64)
         inside = np.clip(times, ends.min - min(by, 0), ends.max - max(by, 0))

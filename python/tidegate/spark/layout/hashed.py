@@ -1,7 +1,7 @@
 """Finds numbers that Spark's hash assigns to given partitions.
 
-Before Spark 4.1, only a hash can place a row in a given partition. In stateful operators, a hash is
-still the only way.
+Before Spark 4.1, hashing is the only way to assign a row to a given partition. In stateful
+operators, hashing remains the only way in all versions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Divides streams by a hash of the time, if each bucket can compute a part of every result.
 
 Rows with equal times are sent to the same bucket. A retried task therefore sends each row to the
-same bucket again, and nothing is copied.
+same bucket again. Rows are never copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UPPER = np.uint64(32)
 
 @dataclass(frozen=True)
 class HashedTimes(Layout):
-    """A layout that assigns rows to partitions by a hash of their times."""
+    """A layout that assigns rows to partitions by hashing their times."""
 
     @classmethod
     def of(cls, partitions: int) -> HashedTimes:
@@ -35,7 +35,7 @@ class HashedTimes(Layout):
 
     @cached_property
     def before(self) -> Integers:
-        """Always -1, because each row is sent to one place."""
+        """Always -1, because each row is sent to only one bucket."""
         return np.full(self.partitions, -1)
 
     def slices(
@@ -45,7 +45,7 @@ class HashedTimes(Layout):
         span: Span,  # noqa: ARG002 - nothing is copied
         hashes: Integers | None,  # noqa: ARG002 - no slice has pieces
     ) -> tuple[Integers, Integers]:
-        """Return the place of each row, as both its first and its last slice."""
+        """Return the bucket of each row, as both its first and its last slice."""
         mixed = times.astype(np.uint64) * _FACTOR >> _UPPER
         places = (mixed % np.uint64(self.partitions)).astype(np.int64)
         return places, places.copy()

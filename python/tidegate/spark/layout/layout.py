@@ -1,4 +1,4 @@
-"""Determines the partitions of a row: buckets of keys, with heavy ones cut into slices of time.
+"""Determines a row's partitions: buckets of keys, with heavy buckets cut into slices of time.
 
 A *bucket* contains all keys whose hashes are equal modulo the number of buckets. A bucket is cut
 into one or more *slices* of time, and each slice is in a separate partition::
@@ -6,10 +6,11 @@ into one or more *slices* of time, and each slice is in a separate partition::
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-The quantity by which rows are divided is called time here, although it is a value in a band join. A
-single bucket with one slice per partition divides rows only by time. Many buckets with one slice
-each divide rows only by key. The driver chooses a layout, and the tasks that send rows look up
-their places in it. This module contains only arithmetic, and depends on neither Spark nor Arrow.
+The quantity by which rows are divided is called time here, even though it is a value in a band
+join. A single bucket with one slice per partition divides rows only by time. Many buckets with one
+slice each divide rows only by key. The driver chooses a layout, and the tasks that send rows use it
+to look up the partitions of each row. This module contains only arithmetic, and depends on neither
+Spark nor Arrow.
 
 Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
 bucket, where `slice(t)` increases with `t`:
@@ -27,28 +28,28 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
 to their homes and copies right rows. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides: a slice reports a pair if it is the left row's home, and
-an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
-own rows could match, so each result row is returned once.
+left rows. A full join copies both sides: a slice reports a pair if the slice is the left row's
+home, and an unmatched row if it is that row's home. By statements 1 and 2, a home receives every
+row that the home's own rows could match, so each result row is returned once.
 
-`reach` can be wider than the join's own interval. A wider reach causes more copies, but never loses
-a row.
+`reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
+row is ever lost.
 
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
-them. The slice of that time then has several *pieces*, each in a separate partition. A row that is
-sent only to its home goes to one piece, which a hash of the row selects. A copied row goes to all
-pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also apply to pieces.
-A partition can have pieces of several slices, and receives a row that is copied to several of them
-only once. If both sides are copied, each slice has one piece, because unmatched rows could not be
-detected otherwise.
+them. The slice that contains this time then has several *pieces*, each in a separate partition. A
+row that is sent only to its home goes to one piece, selected by a hash of the row. A copied row
+goes to all pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also
+apply to pieces. A partition can have pieces of several slices. A row that is copied to several of
+these pieces is sent to the partition only once. If both sides are copied, each slice has one piece,
+because unmatched rows could not be detected otherwise.
 
-Nearest rows. If a left row has one partner, the nearest right row of its key, most of the halo is
-unnecessary. `nearest.py` determines which rows are copied in this case. If rows have a start and an
-end, `overlap.py` determines their destinations.
+Nearest rows. If the only partner of a left row is the nearest right row with the same key, most of
+the halo is unnecessary. `nearest.py` determines which rows are copied in that case. If rows have a
+start and an end, `overlap.py` determines their destinations.
 
-Partial rows. If a left row is returned with aggregates of its partners, right rows that match every
-left row of a slice can be combined there. `covered` finds these slices, and `worker/partials.py`
-combines the rows that are sent to them.
+Partial rows. If left rows are returned with aggregates of their partners, right rows that match
+every left row of a slice can be combined there. `covered` finds these slices, and
+`worker/partials.py` combines the rows that are sent to them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ Copied = Literal["left", "right", "both"]
 class Span(NamedTuple):
     """The offsets from a row's time to its first and its last slice; None means unbounded.
 
-    A row that is not `copied` is sent only to the first slice.
+    A row on a side that is not `copied` is sent only to the first slice.
     """
 
     first: int | None
@@ -76,19 +77,19 @@ class Span(NamedTuple):
 
 
 # The largest distance of a bound from zero. Borders are at most half as far away, so the difference
-# between a border and a bound fits into 64 bits. In microseconds, the limit is later than the year
-# 140000.
+# between a border and a bound fits into 64 bits. If times are in microseconds, the limit lies after
+# the year 140000.
 LIMIT = 2**62
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Bounds of `r.ts - l.ts` over all pairs, in the unit of division; None is unbounded.
+    """The bounds of `r.ts - l.ts` for all pairs, in the unit of the layout; None means unbounded.
 
-    `nearest` specifies that a left row needs at most two right rows of its key: the last one before
-    it, and the first one after it. `partial` specifies that one row can replace all right rows of a
-    key that match every left row of a slice. With `partial`, the distances of pairs extend to the
-    bounds, or to one step less.
+    `nearest` specifies that a left row needs at most two right rows with the same key: the last one
+    before the left row, and the first one after it. `partial` specifies that one row can replace
+    all right rows with the same key that match every left row of a slice. With `partial`, the time
+    differences in pairs extend to the bounds, or to one step less.
     """
 
     lower: int | None
@@ -106,7 +107,7 @@ class Reach:
 
     @property
     def width(self) -> int | None:
-        """The halo of a slice, `upper - lower`, or None if it is unbounded."""
+        """The halo of a slice, `upper - lower`, or None if the halo is unbounded."""
         if self.lower is None or self.upper is None or self.upper - self.lower > LIMIT:
             return None
         return self.upper - self.lower
@@ -125,7 +126,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The partitions of a bucket's slices, and the first time of every slice except the first.
+    """The partitions of a bucket's slices, and the first time in every slice except the first one.
 
     If any slice has several pieces, `pieces` contains the number of pieces of each slice, and
     `partitions` contains one partition per piece.
@@ -145,7 +146,7 @@ class Bucket:
         """Return the first and the last slice of each row, or those of its pieces.
 
         `hashes` are the hashes of the rows. If a row has two times, `times` determines its first
-        slice, and `ends` its last.
+        slice, and `ends` determines its last slice.
         """
         first = self._slice_of(times, span.first, 0)
         last = first
@@ -170,10 +171,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Places:
-    """Buckets with their places, and the row counts that a sample predicts.
+    """Buckets with their partitions, and the row counts that a sample predicts.
 
-    `rows` counts the rows of both inputs, `sent` the rows with their copies, and `fullest` those of
-    the fullest partition.
+    `rows` is the number of rows in both inputs, `sent` the number of rows including copies, and
+    `fullest` the number of rows in the fullest partition.
     """
 
     partitions: int
@@ -184,12 +185,12 @@ class Places:
 
     @property
     def keys(self) -> int:
-        """The number of buckets that a hash of the key selects from."""
+        """The number of buckets from which a hash of the key selects one."""
         return len(self.buckets)
 
     @property
     def is_cut(self) -> bool:
-        """Return whether any bucket has more than one slice, and therefore copied rows."""
+        """Return whether any bucket has more than one slice. If so, some rows are copied."""
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
@@ -204,7 +205,7 @@ class Places:
 
     @cached_property
     def partition_of(self) -> Integers:
-        """The partition of each slice. Slices are numbered over all buckets."""
+        """The partition of each slice. Slices are numbered consecutively over all buckets."""
         return np.array([p for bucket in self.buckets for p in bucket.partitions], dtype=np.int64)
 
     def between(
@@ -230,13 +231,13 @@ class Places:
 
     @property
     def cost(self) -> float:
-        """The mean number of rows per partition (the work) plus the maximum (the wait)."""
+        """The mean number of rows per partition (the work) plus the maximum number (the wait)."""
         return self.sent / self.partitions + self.fullest
 
 
 @dataclass(frozen=True)
 class Layout(Places):
-    """The places of rows that have one time, which depend on the reach of pairs."""
+    """The layout of rows that have a single time. Pairs lie within a reach."""
 
     copied: Copied
     reach: Reach
@@ -265,8 +266,8 @@ class Layout(Places):
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
         """Return the first and the last slice in which a right row matches all left rows.
 
-        If there are no such slices, the first is behind the last. All left rows in these slices are
-        more than the reach's lower bound before the right row, and less than its upper bound.
+        If there are no such slices, the first is greater than the last. All left rows in these
+        slices lie strictly within the reach of the right row.
         """
         # The slices between the first and the last are within the reach. If the reach is unbounded
         # at one end, so is the slice at that end.
@@ -275,7 +276,7 @@ class Layout(Places):
 
     @cached_property
     def before(self) -> Integers:
-        """For each slice or piece, the previous one in its bucket and partition, or -1."""
+        """For each slice or piece, the previous one in the same bucket and partition, or -1."""
         found = np.full(len(self.partition_of), -1)
         number = 0
         for bucket in self.buckets:
@@ -288,6 +289,6 @@ class Layout(Places):
 
 
 def by_key(partitions: int, copied: Copied, reach: Reach) -> Layout:
-    """Return a layout with one uncut bucket per partition, which needs no sample."""
+    """Return a layout with one uncut bucket per partition. This layout needs no sample."""
     buckets = tuple(Bucket(partitions=(p,)) for p in range(partitions))
     return Layout(partitions, buckets, copied, reach)

@@ -1,8 +1,8 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
-`balance.py` provides the algorithm that cuts the buckets. This module determines how one bucket is
-cut: the number of layers, the lengths of their rows, and the borders. Several cuts are tried on the
-rows of the sample, and the cheapest is selected.
+`balance.py` provides the algorithm for cutting the buckets. This module determines the number of
+layers of a cut, the lengths of the rows in each layer, and the borders. Several cuts are applied to
+the rows of the sample, and the cheapest is selected.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.balance import Division
 
-# The sides whose rows need all of their matches at home: one side, or both. In an inner join, this
-# can be either side.
+# The sides whose rows need all of their matches at home: one side, or both. An inner join can use
+# either side.
 Kept = Literal["left", "right", "both", "either"]
 
 # Rows that are longer than one of these shares of the sampled rows may have a separate layer.
 _SHORT = (0.5, 0.9, 0.99, 0.999, 1.0)
 
-# Long rows have a separate layer only if their length is at least this multiple of the others'.
+# Long rows have a separate layer only if they are at least this many times as long as the other
+# rows.
 _LONGER = 2
 
 # The number of cuts into two layers that are tried on the sample.
@@ -55,7 +56,7 @@ class Side(NamedTuple):
 class Sample:
     """A sample of both inputs, and the number of rows that each sampled row represents.
 
-    `longest` contains the maximum row length of the left and the right side, or None if it is
+    `longest` contains the maximum row length on the left and on the right side, or None if it is
     unknown.
     """
 
@@ -139,7 +140,7 @@ class _Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and a function that cuts it into a number of slices."""
+    """The rows of a bucket, and a function that cuts the bucket into a given number of slices."""
 
     rows: float
     cut_into: Callable[[int], _Cut]
@@ -175,7 +176,7 @@ def _cut(sample: Sample, degree: int, kept: Kept) -> _Cut:
 
 
 def _best(sample: Sample, degree: int, ways: Iterator[tuple[Layer, ...]]) -> OverlapLayout:
-    """Return the cheapest layout, or the first that costs little more than an even share."""
+    """Return the cheapest layout, or the first one that costs little more than an even share."""
     even = 2 * sample.rows / degree
     best: OverlapLayout | None = None
     for layers in ways:
@@ -219,8 +220,8 @@ def _kept(sample: Sample, degree: int, side: int) -> Iterator[tuple[Layer, ...]]
 def _in_two(sample: Sample, degree: int, side: int) -> list[tuple[int, int, int]]:
     """Return the cheapest pairs of layers: the length of short rows, and the slices per layer.
 
-    Long rows are in some of the partitions. Short rows are in the others, or in all partitions. The
-    costs are rough estimates that assume evenly spread starts.
+    Long rows are in some of the partitions. Short rows are in the remaining partitions, or in all
+    of them. The costs are rough estimates that assume evenly distributed starts.
     """
     mine, other = sample.sides[side], sample.sides[1 - side]
     if not len(mine.starts) or not len(other.starts):
@@ -256,7 +257,10 @@ def _starts(sample: Sample) -> Integers:
 
 
 def _in_pieces(starts: Integers, degree: int) -> Bucket:
-    """Return slices with equal numbers of rows. Slices of times with many rows have pieces."""
+    """Return slices with equal numbers of rows.
+
+    If a single time has many rows, its slice is divided into pieces.
+    """
     if not len(starts):
         return Bucket((0,))
     times = np.sort(np.clip(starts, -LIMIT // 2, LIMIT // 2))
@@ -265,7 +269,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
     )
     pieces = [1, *counts.tolist()]
     if borders[0] == times[0]:
-        # No row is before the first border, so the first slice is empty.
+        # There are no rows before the first border, so the first slice is empty.
         borders, pieces = borders[1:], [1 + pieces[1], *pieces[2:]]
     return Bucket(
         tuple(range(degree)), tuple(borders.tolist()), tuple(pieces) if max(pieces) > 1 else ()
@@ -273,7 +277,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
 
 
 def _moved(layers: tuple[Layer, ...], home: tuple[int, ...]) -> tuple[Layer, ...]:
-    """Return the layers with their slices in these partitions."""
+    """Return the layers, with their slices assigned to these partitions."""
     return tuple(
         replace(
             layer,

@@ -1,15 +1,15 @@
-"""Finds the right rows outside a slice that its left rows can match, if rows have one partner.
+"""Finds the right rows that a slice needs from outside, if a left row has at most one partner.
 
-The partner of a left row is the nearest right row of its key, either before or after it. A right
-row is at home in the slice of its time. The possible partners of a left row are therefore the
+The partner of a left row is the nearest right row with the same key, either before or after it. A
+right row is at home in the slice of its time. The possible partners of a left row are therefore the
 right rows at home in its slice, the last one before the slice, and the first one after it::
 
     right rows of a key   │ a  b │    │   c   d │
     slice                 │  0   │ 1  │    2    │
     sent from outside     │  c   │b c │    b    │
 
-Each task that sends rows finds the last and the first row only among its own. A slice therefore
-receives rows from several tasks, and the join selects the nearest of them.
+Each task that sends rows finds the last and the first row only among its own rows. A slice
+therefore receives rows from several tasks, and the join selects the nearest ones.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Slices(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """The numbers of rows that slices outside their homes need. A row may be listed twice."""
+    """The numbers of the rows that slices outside their homes need. A row may be listed twice."""
 
     rows: Integers
     slices: Slices
 
 
 def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
-    """Return the rows that are the last of their key before a slice, or the first after it.
+    """Return the rows that are the last with their key before a slice, or the first after it.
 
     Rows are in order, and equal keys have equal numbers in `keys`. A row is sent only to slices
     within `reached`.
@@ -56,7 +56,8 @@ def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
     # The first and the last row of a key in each slice where the key has rows.
     earliest = order[begins]
     latest = order[np.append(begins, len(order))[1:] - 1]
-    # A row is the nearest one up to and including the next slice that has rows of its key.
+    # A row is the nearest one up to and including the next slice that contains rows with the same
+    # key.
     follows = key[begins][1:] == key[begins][:-1]
     until = reached.last[latest]
     until[:-1] = np.where(follows, np.minimum(until[:-1], home.last[earliest[1:]]), until[:-1])

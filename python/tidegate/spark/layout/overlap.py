@@ -1,11 +1,11 @@
 """Determines the partitions of a row that has a start and an end.
 
 Rows match if their intervals overlap, so no reach limits the distance between their starts. As in
-`layout.py`, buckets of keys are whole, or are cut into slices of time. A cut bucket has one or more
-*layers*. Each layer is a cut of the bucket's whole time, and has a side whose rows are at home in
-it. A row of that side is at home in the slice of its start, in the first layer for rows of its
-length. A row of the other side is sent to each slice in which a row that it overlaps may be at
-home::
+`layout.py`, buckets of keys are either whole or cut into slices of time. A cut bucket has one or
+more *layers*. Each layer cuts the entire time range of the bucket, and belongs to a side whose rows
+are at home in it. Such a row is at home in the first layer for rows of its length, in the slice
+that contains its start. A row of the other side is sent to each slice in which a row that it
+overlaps may be at home::
 
     layer of left rows up to 5 long     ├─ slice 0 ─┼─ slice 1 ─┼─ slice 2 ─┼─ slice 3 ─┤
     layer of left rows up to 90 long    ├──────────────────── slice 4 ──────────────────┤
@@ -21,33 +21,33 @@ of the other side    `slice(start - longest)` up to `slice(end)`       none in t
 
 `longest` is the maximum length of the rows on the layer's side. If `l` overlaps `r`, then
 `l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. Therefore, all
-rows that overlap `l` are sent to its home.
+rows that overlap `l` are sent to the home of `l`.
 
-With a single layer, a few very long rows would make `longest` so large that rows of the other side
-would be sent nearly everywhere. If the long rows have a separate layer, they cost only one more
-copy of each row on the other side.
+With a single layer, a few very long rows would make `longest` so large that rows on the other side
+would be sent to almost every slice. If the long rows have a separate layer, this layer costs only
+one more copy of each row on the other side.
 
 - A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side, and a
-  right join has layers of the right side. Each pair meets in one home.
+  right join has layers of the right side. The two rows of a pair meet in one home.
 - A full join has layers of both sides. A partition reports a pair if the left row is at home there,
   and an unmatched row if that row is at home there.
 - An inner join can also have one layer *of both sides*, for which lengths do not matter. A row is
-  sent to all slices from `slice(start)` to `slice(end)`, and the first of these is its home. Two
-  overlapping rows meet in the slice where the later one starts, and are reported there. The later
-  row is at home in this slice, and the other row covers its time. In any other slice that receives
-  both rows, neither is at home. A partition therefore reports the pairs of which at least one row
-  is at home, and has at most one slice of such a layer.
+  sent to all slices from `slice(start)` to `slice(end)`, and its home is the first of these slices.
+  Two overlapping rows meet in the slice where the later one starts, and are reported there. The
+  later row is at home in this slice, and the other row covers the later row's start. In any other
+  slice that receives both rows, neither row is at home. A partition therefore reports the pairs in
+  which at least one row is at home, and has at most one slice of such a layer.
 
 A partition can have slices of several layers. A row that belongs to several slices of a partition
-is sent once. Such a row counts as at home if it is at home in any of these slices. A whole bucket
-is one slice of both sides.
+is sent to the partition once. Such a row counts as at home if it is at home in any of these slices.
+A bucket that is not cut is a single slice of both sides.
 
-A row whose start is after its end overlaps nothing. Such a row is sent to its home, and possibly to
-no other slice.
+A row whose start is after its end overlaps no other row. Such a row is sent to its home, and
+possibly to no other slice.
 
-If an interval join computes ends from columns, these ends also give each row an interval, and only
-rows with overlapping intervals match. This module needs nothing else: the join itself finds the
-pairs.
+If an interval join computes ends from columns, these ends also define an interval for each row, and
+only rows with overlapping intervals match. This module needs only these intervals: the join itself
+finds the pairs.
 
 This module contains only arithmetic, and depends on neither Spark nor Arrow.
 """
@@ -79,7 +79,7 @@ _COPIED = Span(0, 0, copied=True)
 
 @dataclass(frozen=True)
 class Layer:
-    """A cut of a bucket, the side that is at home in it, and the maximum length of its rows.
+    """A cut of a bucket, the side whose rows are at home in it, and their maximum length.
 
     `longest` is None if there is no limit.
     """
@@ -113,7 +113,7 @@ class Rows(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Row numbers in ascending order, each with a destination partition and a flag for copies."""
+    """Row numbers in ascending order, with the destination partition and a flag for copies."""
 
     rows: Integers
     partitions: Integers
@@ -121,7 +121,7 @@ class Sent(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """Row numbers in ascending order, each with its first, last and home slice in a layer."""
+    """Row numbers in ascending order, with each row's first, last and home slice in a layer."""
 
     rows: Integers
     first: Integers
@@ -136,7 +136,7 @@ class _Way(NamedTuple):
 
 @dataclass(frozen=True)
 class OverlapLayout(Places):
-    """The places of rows that have a start and an end.
+    """The layout of rows that have a start and an end.
 
     `layers` contains the layers of each bucket of keys, from short to long rows. `buckets` contains
     the cuts of these layers.
@@ -163,7 +163,7 @@ class OverlapLayout(Places):
         return BOTH in cut or copied == {LEFT, RIGHT}
 
     def places(self, side: int, rows: Rows, most: int | None = None) -> Iterator[Sent]:
-        """Yield the destinations of the rows of a side, about `most` places at a time."""
+        """Yield the destinations of the rows of a side, about `most` of them at a time."""
         ways = [*self._ways(side, rows)]
         places = sum(int((way.last - way.first).sum()) + len(way.rows) for way in ways)
         parts = 1 if most is None else max(1, -(-places // most))
@@ -184,7 +184,7 @@ class OverlapLayout(Places):
         numbers, partitions = np.concatenate(rows), self.partition_of[np.concatenate(slices)]
         are_copies = np.concatenate(copies).astype(np.bool_)
         if len(ways) > 1 or self._has_several:
-            # If a row has several places in a partition, the one at home sorts first.
+            # If a row is sent to a partition several times, the destination at home sorts first.
             every = np.unique((numbers * self.partitions + partitions) * 2 + are_copies)
             every = every[np.flatnonzero(np.diff(every // 2, prepend=-1))]
             numbers, partitions = np.divmod(every // 2, self.partitions)
@@ -192,7 +192,7 @@ class OverlapLayout(Places):
         return Sent(numbers, partitions, are_copies)
 
     def lost(self, side: int, rows: Rows) -> Integers:
-        """Return the rows that need a home, but are too long for every layer of their bucket."""
+        """Return the rows that need a home but are too long for every layer of their bucket."""
         keeps = [any(layer.side in (side, BOTH) for layer in one) for one in self.layers]
         lost = (rows.buckets >= 0) & np.array(keeps)[np.maximum(rows.buckets, 0)]
         for depth in range(self._depth):
@@ -235,7 +235,7 @@ class OverlapLayout(Places):
         return _Way(*(column[first <= last] for column in way))
 
     def _fit(self, side: int, layers: Integers, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Return whether each row may be at home in its layer."""
+        """Return whether each row can be at home in its layer."""
         of, longest = self._sides[layers], self._longest[layers]
         fit = (of == side) & (rows.starts >= _before(rows.ends, longest))
         at_home: npt.NDArray[np.bool_] = fit | (of == BOTH)
@@ -269,7 +269,7 @@ class OverlapLayout(Places):
 
 
 def _before(times: Integers, lengths: Integers) -> Integers:
-    """Return the times minus lengths, or the smallest integer on overflow or without a limit."""
+    """Return the times minus the lengths; on overflow or without a limit, the smallest integer."""
     earlier = np.maximum(times, _ENDS.min + lengths) - lengths
     return np.where(lengths == _ENDS.max, _ENDS.min, earlier)
 

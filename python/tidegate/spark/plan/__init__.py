@@ -3,7 +3,7 @@
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
 - `bins.py`: determines whether Spark itself can run a join with time bins.
-- `streams.py`: checks the requirements of streams on their DataFrames and their session.
+- `streams.py`: checks that the DataFrames and the session meet the requirements of streams.
 - `session.py`: the session settings that affect plans.
 - `checks.py`: checks of the arguments that joins and aggregations share.
 """

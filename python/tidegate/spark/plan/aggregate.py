@@ -142,7 +142,7 @@ class AggregatePlan:
 
     @property
     def source(self) -> str | None:
-        """The column with the number of the DataFrame, if the result depends on it."""
+        """The column that contains the number of the DataFrame, if the result depends on it."""
         told = len(self.frames) > 1 and (self.streams or not self.combines)
         return self._free_name("source") if told else None
 
@@ -160,7 +160,7 @@ class AggregatePlan:
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
     def owner(self, layout: Layout) -> str | None:
-        """Return the name for a column with the bucket of each key; None if it is not needed."""
+        """Return the name of the column of key buckets, or None if it is not needed."""
         told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 
@@ -170,7 +170,7 @@ class AggregatePlan:
 
     @cached_property
     def combines(self) -> bool:
-        """Return whether partial aggregates can be sent instead of rows, with identical results."""
+        """Return whether partial aggregates can be sent instead of rows, with the same results."""
         if self.aggregation.session is not None:
             return False
         schema = self.frames[0].schema
@@ -183,7 +183,7 @@ class AggregatePlan:
 
     @property
     def merges(self) -> bool:
-        """Return whether the buckets of a stream compute parts of windows, which are merged."""
+        """Return whether the buckets of a stream compute parts of windows that are merged later."""
         is_asked = self.parallelism == "auto" and not self.aggregation.by
         return self.streams and self.combines and is_asked
 
@@ -195,7 +195,7 @@ class AggregatePlan:
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
-        """The aggregation that merges parts of windows, and the name of the column of ends."""
+        """The aggregation that merges parts of windows, and the name of the window-end column."""
         _, final = self.by_slice
         # Windows are one step of time long, so only parts with the same start are merged.
         parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
@@ -211,13 +211,13 @@ class AggregatePlan:
 
     @property
     def slice(self) -> int:
-        """The length of a slice. Every window starts and ends at a border of slices."""
+        """The length of a slice. Every window starts and ends at a border between slices."""
         size, advance, _ = self.sliding
         return math.gcd(size, advance)
 
     @property
     def _slice_length(self) -> Length:
-        """The length of a slice, with the unit of times."""
+        """The length of a slice: an integer, or a duration in the unit of the times."""
         if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
             return self.slice
         return np.timedelta64(self.slice, "D" if self.in_days else "us")
@@ -229,14 +229,17 @@ class AggregatePlan:
 
     @property
     def reach(self) -> Reach:
-        """The reach from the start of a window to the rows in it."""
+        """The reach from the start of a window to the rows in the window."""
         if self.windows is None:
             return Reach.of(0, 0)
         return Reach.of(0, self.windows[0] - 1)
 
     @property
     def sends_slices(self) -> bool:
-        """Return whether aggregates of slices are sent. Streams send rows, which may be late."""
+        """Return whether aggregates of slices are sent instead of rows.
+
+        For streams, rows are sent, because they may be late.
+        """
         return self.combines and not self.streams
 
     def packed(self, layout: Layout) -> DataFrame:
@@ -258,7 +261,7 @@ class AggregatePlan:
 
     @property
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
-        """The aggregation from rows to slices, and the aggregation from slices to windows."""
+        """The aggregation of rows into slices, and the aggregation of slices into windows."""
         query = self.aggregation
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (

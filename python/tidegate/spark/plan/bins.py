@@ -1,4 +1,4 @@
-"""Determines whether Spark can run a join with time bins, and how far apart pairs can be."""
+"""Determines whether Spark can run a join with time bins, and the distances between paired rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
 
 
 def exact_ends(native: JoinPlan) -> Ends:
-    """Return the smallest and the largest distance at which rows match, inclusive."""
+    """Return the smallest and the largest distance between matching rows, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
         bug("a join needs two ends to use bins")

@@ -187,7 +187,7 @@ def _check_streams(plan: Plan) -> None:
 
 
 def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
-    """Return whether a function's result depends on the order of rows, even in its last bit."""
+    """Return whether a function's result depends on row order, even if only in its last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
@@ -211,9 +211,9 @@ _IN_ANY_ORDER = frozenset(
 
 
 def _origins(plan: JoinPlan) -> dict[str, Origin]:
-    """Return the input column of each result column, in order; for keys, the left one.
+    """Return the input column of each result column, in order; for keys, the left input column.
 
-    Aggregates are omitted, because they are computed from rows and not taken from a column.
+    Aggregates are omitted, because they are computed from rows rather than taken from a column.
     """
     return {
         name: Origin("right", str(right)) if left is None else Origin("left", left)
@@ -247,7 +247,7 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """Append a suffix to right names in a schema that differ from left names only in case.
+    """Append a suffix to the right names in a schema that differ from left names only in case.
 
     Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
     """
@@ -330,7 +330,7 @@ class Plan:
 
     @cached_property
     def inputs(self) -> tuple[Input, Input]:
-        """The rows and columns that are sent, left and right."""
+        """The rows and columns that are sent from the left and the right side."""
         left_key, right_key = ([pair[side] for pair in self.native.keys] for side in (LEFT, RIGHT))
         (left_on, right_on), _ = self._divided
         left_bands, right_bands = (
@@ -351,13 +351,13 @@ class Plan:
         return self.query.is_overlap or any(self.query.row_ends)
 
     def intervals(self, side: int) -> Intervals:
-        """Return the starts and ends of the rows of a side, in a form for the workers."""
+        """Return the starts and ends of the rows of a side, for use by the workers."""
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
 
     def starts_and_ends(self, side: int) -> StartsAndEnds:
-        """Return the start and end columns of an overlap join, in a form for the workers."""
+        """Return the start and end columns of an overlap join, for use by the workers."""
         start, end = self.inputs[side].interval
         return StartsAndEnds(side, self.starts_and_ends_named[side], (start, end), self.axis)
 
@@ -410,7 +410,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> Ends:
-        """The smallest and the largest time difference of a pair, if bins can be used."""
+        """The smallest and the largest time difference in a pair, if bins can be used."""
         return exact_ends(self.native)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
@@ -429,7 +429,7 @@ class Plan:
     def _packing(
         self, side: int, layout: Layout | OverlapLayout, extra: int
     ) -> Callable[[Batches], Batches]:
-        """Return the function that packs a side, whose rows have `extra` columns at the end."""
+        """Return the function that packs the rows of a side, with `extra` columns at the end."""
         if isinstance(layout, OverlapLayout):
             return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
         mine = self.inputs[side]
@@ -452,7 +452,7 @@ class Plan:
 
     @property
     def reports(self) -> tuple[bool, bool]:
-        """Return, for each side, whether the result for a row depends on all of its partners."""
+        """Return, for each side, whether a row's result depends on all partners of the row."""
         how = self.query.how
         return how not in ("inner", "right"), how in ("right", "full")
 
@@ -460,7 +460,7 @@ class Plan:
     def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
         """The columns by which rows can be divided, and the bounds of pairs in these columns.
 
-        Rows with a start and an end are divided by their start.
+        Rows with a start and an end are divided by their starts.
         """
         if self.query.is_overlap:
             (left, _), (right, _) = self.starts_and_ends_named
@@ -478,7 +478,7 @@ class Plan:
                 *ends,
             )
         if self.query.has_prevailing:
-            # The last row before an interval can be any distance before it.
+            # The last row before an interval can be arbitrarily far before it.
             ends = None, ends[1]
         axis, reach = (of_band if self.native.bands else of_time)(kinds, *ends)
         # The slices of a stream in one bucket are far apart, so a bucket does not know the nearest
@@ -530,7 +530,7 @@ class Plan:
 
     @property
     def right_where(self) -> RightWhere | None:
-        """The condition to test before right rows are sent, if it reads only right columns."""
+        """The condition to test before right rows are sent, if only right columns are read."""
         alone = self.query.is_asof or self.parts is not None
         if not alone or self._where_reads != (False, True):
             return None
@@ -540,7 +540,7 @@ class Plan:
 
     @cached_property
     def order(self) -> Order | None:
-        """The required order of right rows, if the result depends on it."""
+        """The required order of right rows, if the result depends on their order."""
         if not self._shows_order:
             return None
         # Functions process the rows of a band by number, and other rows by time first.

@@ -1,4 +1,4 @@
-"""Checks what a stateful operator requires from streaming DataFrames and their session."""
+"""Checks that streaming DataFrames and their session meet a stateful operator's requirements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_host(session: SparkSession) -> None:
 
 
 def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
-    """Reject a time column without a watermark, and rows that the watermark has passed."""
+    """Reject a time column without a watermark, and rows that are older than the watermark."""
     _check_rows_in_time(frame, stream)
     if WATERMARK not in frame.schema[name].metadata:
         message = f"{stream}: column {name!r} has no watermark; "
@@ -48,9 +48,10 @@ def check_watermark(frame: DataFrame, stream: str, name: str) -> None:
 
 
 def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
-    """Reject rows from another stateful operation in the query: they are older than the watermark.
+    """Reject rows from another stateful operation in the query.
 
-    Spark Connect does not expose its plans, so this check is skipped there.
+    Such rows are older than the watermark. Spark Connect does not expose its plans, so this check
+    is skipped there.
     """
     try:
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no other way

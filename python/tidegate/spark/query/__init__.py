@@ -1,6 +1,6 @@
 """The query of a join on Spark, with its columns and their types.
 
-- `query.py`: a native query, and the properties of it that Spark needs.
+- `query.py`: a native query, and the properties that Spark needs.
 - `axis.py`: converts the values by which rows are divided to integers.
 - `schema.py`: the names and types of columns.
 - `input.py`: the columns of a side, and the bucket of each row.

@@ -1,7 +1,7 @@
-"""Converts the values by which rows are divided to 64-bit integers, preserving their order.
+"""Converts the values by which rows are divided to 64-bit integers, without changing their order.
 
 The join itself compares the original values. The integers only determine where rows are sent, so a
-reach can be wider than the join's own, but never narrower.
+reach can be wider than that of the join itself, but never narrower.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Integers = npt.NDArray[np.int64]
 
 _DAY = 86_400_000_000
 
-# The number of steps in a band of floats. Rounding outwards then adds a thousandth of the band.
+# The number of steps in a band of floats. With this number, rounding outwards adds a thousandth of
+# the band.
 _STEPS = 1024
 
 
@@ -32,12 +33,12 @@ class Axis(Protocol):
     """Converts a column to integers. Instances are sent to the workers."""
 
     def integers(self, values: pa.Array | pa.ChunkedArray) -> Integers:
-        """Return integers in the order of the values. A null becomes any integer."""
+        """Return integers that have the same order as the values. A null becomes any integer."""
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """Times as integers: unchanged, in days if all of them are dates, or in microseconds."""
+    """Times as integers: unchanged, in days if all of them are dates, otherwise in microseconds."""
 
     days: bool
 
@@ -52,7 +53,7 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class DecimalAxis:
-    """Decimals and integers as whole numbers, with `scale` decimal places."""
+    """Decimals and integers, as integers with `scale` implied decimal places."""
 
     scale: int
 
@@ -72,7 +73,7 @@ def _low_words(decimals: pa.Array) -> Integers:
 
 @dataclass(frozen=True)
 class FloatAxis:
-    """Numbers as multiples of a power of two, rounded down; if `step` is None, as their bits."""
+    """Numbers as multiples of a power of two, rounded down; if `step` is None, as bit patterns."""
 
     step: float | None
 
@@ -134,9 +135,9 @@ def _of_floats(lower: float | None, upper: float | None) -> tuple[Axis, Reach]:
 def whole(lower: float | None, upper: float | None) -> Reach:
     """Return a reach from bounds that the native plan counts in whole steps.
 
-    There may be no whole step between the bounds, as from "1h" to "23h" after a date. The native
-    plan rounds the bounds inwards, so they cross. No rows match in this case, but they are divided
-    as usual.
+    There may be no whole step between the bounds, for example from "1h" to "23h" after a date. The
+    native plan rounds both bounds inwards, so the lower bound exceeds the upper one. No rows match
+    in this case, but the rows are divided as usual.
     """
     low, high = (None if end is None else int(end) for end in (lower, upper))
     if low is not None and high is not None and low > high:

@@ -1,4 +1,4 @@
-"""One side of a join on the driver: its columns, and the bucket of its keys."""
+"""One side of a join on the driver: its columns, and the buckets of its keys."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Input:
     def is_unmatchable(self) -> Column | None:
         """The condition that a row has a null key, band column, start or end, or a NaN band column.
 
-        None if no row can meet it.
+        None if no row can meet this condition.
         """
         needed = (*self.by, *self.bands, *self.interval)
         columns = [(at, self.fields[at]) for at in needed]
@@ -138,9 +138,9 @@ class Input:
         return self.frame.where(wanted if self.bands else wanted | self.value.isNull())
 
     def key_hash(self, other: Input) -> str:
-        """Return SQL for a hash that is equal for equal keys of both sides; 0 without keys.
+        """Return SQL for a hash that is equal for equal keys on both sides; 0 without keys.
 
-        As a `Column`, each key would take a dozen calls to Spark's process.
+        Building a `Column` instead would take a dozen calls to Spark's process for each key.
         """
         if not self.by:
             return "0L"
@@ -160,7 +160,7 @@ class Input:
         """Return the columns sent with a row: its `bucket`, and its `hash` if a slice has pieces.
 
         If a kept row matches nothing, its bucket is -1 minus an arbitrary slice, so such rows are
-        distributed evenly. If the time of a row alone determines its place, no column is added,
+        distributed evenly. If the time of a row alone determines its partition, no column is added,
         because passing columns to Python takes time.
         """
         buckets, slices = layout.keys, len(layout.partition_of)
@@ -186,7 +186,7 @@ def _is_hashable(kind: DataType) -> bool:
 
 
 def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
-    """Return the key in a type whose hash does not depend on the width or scale on one side."""
+    """Return the key in a type whose hash does not depend on the width or scale of either key."""
     if isinstance(mine, IntegralType) and mine != theirs:
         return f"cast({column} as bigint)"
     if isinstance(mine, FloatType) or (isinstance(mine, DecimalType) and mine != theirs):

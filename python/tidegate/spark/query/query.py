@@ -1,4 +1,4 @@
-"""A native join for Spark: the query, and its properties that matter for DataFrames."""
+"""A native join for Spark: the query, and the properties that matter for DataFrames."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SparkQuery:
 
     @property
     def aggs(self) -> dict[str, Aggregate]:
-        """The functions that aggregate partners; empty if the result has pairs."""
+        """The functions that aggregate partners; empty if the result contains pairs."""
         return dict(self.arguments.get("aggs") or {})
 
     @property
@@ -72,7 +72,7 @@ class SparkQuery:
 
     @property
     def has_prevailing(self) -> bool:
-        """Return whether the last right row before an interval is a partner, too."""
+        """Return whether the last right row before an interval is also a partner."""
         return bool(self.arguments.get("prevailing"))
 
     @property
@@ -82,7 +82,7 @@ class SparkQuery:
 
     @property
     def of_ends(self) -> JoinQuery:
-        """An interval join reduced to the ends of this one, which may be computed from columns."""
+        """This interval join reduced to its ends, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]
@@ -138,7 +138,7 @@ class SparkQuery:
 
 
 def _length(steps: float | None, kinds: Sequence[pa.DataType]) -> float | np.timedelta64 | None:
-    """Convert a number of steps to a length with the finer unit of both time columns."""
+    """Convert a number of steps to a length in the finer unit of the two time columns."""
     if steps is None or not all(map(pa.types.is_temporal, kinds)):
         return steps
     # Spark's timestamps count microseconds.

@@ -61,7 +61,7 @@ _PLAIN: dict[type[DataType], pa.DataType] = {
 
 @dataclass(frozen=True)
 class Origin:
-    """The input column of a result column."""
+    """The input column from which a result column is taken."""
 
     side: Side
     name: str
@@ -76,8 +76,9 @@ def spark_schema(
 ) -> StructType:
     """Return the Spark schema of the result, with the types and metadata of the inputs.
 
-    A column is nullable if its side may be unmatched. A key column that both sides share has a
-    value in every row, so it is nullable only if it is nullable in an input.
+    A column is also nullable if a result row may lack a row from the column's side. A key column
+    that both sides share has a value in every row, so it is nullable only if it is nullable in an
+    input.
     """
     lacking = {"left": how in ("right", "full"), "right": how in ("left", "full")}
     shared = {name for name, other in by if name == other}
@@ -128,16 +129,16 @@ def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -
 
 
 def struct(session: SparkSession, schema: StructType | str) -> StructType:
-    """Return a Spark schema, which can be given as a string."""
+    """Return a Spark schema, which may be passed as a string."""
     if isinstance(schema, StructType):
         return schema
     return session.createDataFrame([], schema).schema
 
 
 def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
-    """Return the Arrow types that Spark uses for `schema`. Plain types are known without a job.
+    """Return the Arrow types that Spark uses for `schema`. Simple types are known without a job.
 
-    Spark reports these types only in the result of a job. Even without rows, such a job takes a
+    Spark reports other types only in the result of a job. Even without rows, such a job takes a
     tenth of a second.
     """
     kinds = [_plain(field.dataType) for field in schema]

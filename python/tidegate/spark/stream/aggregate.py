@@ -86,7 +86,7 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
 
 
 def _late_field(plan: AggregatePlan, name: str) -> StructField:
-    """Return the result field for late rows, with the DataFrame's number and the columns read."""
+    """Return the result field for late rows, with the DataFrame's number and the sent columns."""
     given = plan.frames[0].schema
     row = StructType([StructField(one, given[one].dataType) for one in plan.sent])
     late = StructType([StructField("stream", IntegerType()), StructField("row", row)])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def layout(plan: Plan) -> Layout:
-    """Return the layout of streams: slices if they are requested or there is no key."""
+    """Return the layout of streams: slices if requested or if there is no key."""
     number = buckets(plan.partitions, plan.left.sparkSession)
     if plan.is_sliced:
         of_how: dict[str, Copied] = {"right": "left", "full": "both"}
@@ -62,7 +62,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
     """Return the join in the form that the workers need."""
     (left, right), reach = plan.time
     lower, upper, width = reach.lower, reach.upper, reach.width
-    # The prevailing row can be any distance before the interval.
+    # The prevailing row can be arbitrarily far before the interval.
     before = None if lower is None or plan.query.has_prevailing else -lower
     reports = plan.reports
     schemas = plan.columns.left, plan.columns.right
@@ -72,8 +72,8 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         schemas=schemas,
         times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
         # A row is needed as long as a matching row of the other side can still arrive. If the
-        # result depends on whether a row was matched, it is also needed as long as any of its
-        # possible partners.
+        # result depends on whether a row was matched, the row is also needed for as long as any of
+        # its possible partners.
         lasting=(
             _longest(upper, width if reports[RIGHT] else 0),
             _longest(before, width if reports[LEFT] else 0),
@@ -87,7 +87,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
         ties=None if plan.order is None else plan.order.on,
-        # Of the right rows of a key within reach, a single one may be enough.
+        # A single one of the right rows with the same key within reach may be enough.
         condenses=plan.query.is_asof or plan.query.has_prevailing,
         home=plan.home_names if layout.copied == "both" else None,
         keys=(plan.inputs[LEFT].by, plan.inputs[RIGHT].by),
@@ -106,7 +106,7 @@ _UNTOLD = {"algorithm", "batch_rows", "max_rows", "settings", "threads"}
 
 
 def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
-    """Return the arguments that identify a query in a checkpoint, as in earlier versions."""
+    """Return the arguments that identify a query in a checkpoint, as earlier versions do."""
     known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
     if plan.max_width is not None:
         known["max_width"] = plan.max_width

@@ -1,7 +1,8 @@
 """Reports the number of rows and other metrics of a stream in the progress of its query.
 
-Each bucket that had any work in a micro-batch reports its numbers, and Spark adds them up as
-observed metrics. Spark's own `stateOperators` only count the entries and bytes of the whole store.
+Each bucket that has work in a micro-batch reports its numbers, and Spark adds up the numbers as
+observed metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole
+store.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a bucket. An output row that contains a batch has no numbers."""
+    """The numbers of a bucket. An output row that contains a batch contains no numbers."""
 
     came: int | None = None
     set_aside: int | None = None
@@ -56,7 +57,7 @@ class Digested:
         self._digest: tidegate.Digest | None = None
 
     def passed(self, results: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the results, after counting each of them."""
+        """Yield the results, counting each one."""
         for batch in results:
             if self._digest is None:
                 self._digest = tidegate.Digest(batch.schema)
@@ -64,7 +65,7 @@ class Digested:
             yield batch
 
     def told(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of a bucket, with those of its results."""
+        """Return the numbers of a bucket, including those of its results."""
         rows, left = 0, 0
         if self._digest is not None:
             rows, left = self._digest.rows, int(self._digest.sum, 16)

@@ -43,7 +43,7 @@ class Bucket(Protocol):
         """Advance the watermark. No earlier row will arrive."""
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
+        """Advance, but discard results up to the watermark, which were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """Return the next final results, or None if there are none."""
@@ -85,7 +85,7 @@ class Work(Protocol):
         """The positions of the key columns, for each side."""
 
     def bucket(self, number: int) -> Bucket:
-        """Return the bucket with this number, without rows."""
+        """Return an empty bucket with this number."""
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
         """Return the rows of a side: those at home in the bucket, and the copies."""
@@ -94,10 +94,10 @@ class Work(Protocol):
         """Convert gathered rows to the form that the operator and the store receive."""
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """Return the last watermark at which some of the rows matter."""
+        """Return the last watermark at which any of the rows can still matter."""
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
-        """Return which rows have an end that is too far away, or None if there are none."""
+        """Return which rows have an end that is too far away, or None if no rows do."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Sides:
         )
 
     def bucket(self, number: int) -> Bucket:  # noqa: ARG002 - all buckets are alike
-        """Return a native join without rows. Only `advance` raises its watermarks."""
+        """Return an empty native join. Only `advance` raises its watermarks."""
         query = self.join.replace(threads=threads())
         if self.home is not None:
             query = query.replace(columns=[*query.arguments["columns"], *self.home])
@@ -206,7 +206,7 @@ class _Join:
 
 
 class Snapshot(NamedTuple):
-    """The state of a bucket: a snapshot of its native operator, and the rows not yet pushed."""
+    """The state of a bucket: a snapshot of its native operator, and the rows not pushed yet."""
 
     native: bytes
     waiting: tuple[pa.RecordBatch | None, ...]
@@ -218,7 +218,7 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows that matter by their times."""
+        """Return whether a snapshot may be smaller than the rows whose times still matter."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -226,12 +226,12 @@ class Condensing(ABC):
 
     @abstractmethod
     def restore(self, native: bytes) -> None:
-        """Restore the state of a native snapshot. The bucket must have no rows yet."""
+        """Restore the state from a native snapshot. The bucket must still be empty."""
 
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The number of rows that are kept. The state of a session does not count as rows."""
+        """The number of rows that are kept. The state of a session is not counted as rows."""
 
 
 class LeftRows(Condensing):
@@ -267,7 +267,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """Like `advance`, but omit results up to the watermark; they were emitted elsewhere."""
+        """Advance, but discard results up to the watermark, which were emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 
@@ -277,7 +277,7 @@ class LeftRows(Condensing):
 
     @property
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows that matter by their times."""
+        """Return whether a snapshot may be smaller than the rows whose times still matter."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
@@ -286,7 +286,7 @@ class LeftRows(Condensing):
         return Snapshot(self._native.snapshot(), (None, waiting))
 
     def restore(self, native: bytes) -> None:
-        """Restore the state of a native snapshot. The bucket must have no rows yet."""
+        """Restore the state from a native snapshot. The bucket must still be empty."""
         self._native.restore(native)
 
     @property
@@ -302,7 +302,7 @@ class Windows:
     If no result depends on the order of rows, `slices` aggregates the rows of each micro-batch into
     slices. A slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the
     slices. Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size`
-    microseconds long, unless they are sessions. With a `cycle`, a bucket has all rows of the
+    microseconds long, unless they are sessions. With a `cycle`, a bucket contains all rows of the
     windows that start in its slices, and some rows of other windows.
     """
 
@@ -334,7 +334,7 @@ class Windows:
         return (self.kept_schema,)
 
     def bucket(self, number: int) -> Bucket:
-        """Return a native aggregation without rows."""
+        """Return an empty native aggregation."""
         return _Aggregate(self, number)
 
     def owned(self, windows: pa.RecordBatch, number: int) -> pa.RecordBatch:
@@ -361,7 +361,10 @@ class Windows:
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:
-        """Return the last watermark at which a window of the rows is open. Sessions have none."""
+        """Return the last watermark at which a window that contains any of the rows is open.
+
+        Sessions have no such watermark.
+        """
         return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
 
     @property
@@ -449,9 +452,9 @@ class _Aggregate(Condensing):
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
     """Release the results that are final once all rows before the watermark have arrived.
 
-    In merged order, a left row whose time equals the watermark could be emitted, too. Whether it is
-    emitted at this watermark or at the next would then depend on the micro-batch that contains
-    it, which a rebuilt operator does not know. Sources therefore stay one step behind.
+    In merged order, a left row whose time equals the watermark could also be emitted. Whether this
+    row is emitted at the current watermark or at the next one would then depend on its micro-batch,
+    which a rebuilt operator does not know. Sources therefore stay one step behind the watermark.
     """
     for source in sources:
         source.advance(watermark - 1)

@@ -37,9 +37,9 @@ _BUCKETS = 64
 def buckets(partitions: int | None, session: SparkSession) -> int:
     """Return the requested number of buckets, or by default one for each task of a micro-batch.
 
-    More buckets would not divide the work further, and each costs requests to Spark in every
-    micro-batch. If there are many tasks, only every second or third has a bucket, so that no task
-    has two.
+    More buckets would not divide the work further, and each bucket makes requests to Spark in every
+    micro-batch. If there are many tasks, only every second or third task has a bucket, so that no
+    task has two.
     """
     tasks = shuffle_partitions(session)
     even = max(n for n in range(1, min(_BUCKETS, tasks) + 1) if tasks % n == 0)
@@ -47,12 +47,12 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
-    """Return the output of the stateful operator for packs, in a call of `function`."""
+    """Return the output of the stateful operator for the given packs, in a call of `function`."""
     # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
-    # Spark places a key by its hash. Each bucket has a separate task if the number of buckets
-    # divides the number of tasks.
+    # Spark assigns a key to a task by its hash. Each bucket has a separate task if the number of
+    # buckets divides the number of tasks.
     places = tuple(hashed_to(buckets))
     place = F.expr(f"array({', '.join(map(str, places))})[partition]")
     place = F.when(F.col("partition") == MARK, MARK).otherwise(place)
@@ -90,7 +90,7 @@ def division(layout: Layout) -> tuple[int, int] | None:
 
 
 def _unmarked(metadata: Mapping[str, object]) -> dict[str, object]:
-    """Return metadata without the watermark, because results are older than it promises."""
+    """Return metadata without the watermark, because results are older than the watermark."""
     return {key: value for key, value in metadata.items() if key != WATERMARK}
 
 
@@ -110,7 +110,7 @@ class Finish(ABC):
             yield self.finished(rows, side)
 
     def taken(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-        """Yield results, whose side is None, and late rows with their side."""
+        """Yield results, with None as their side, and late rows with their side."""
         for batch in batches:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):

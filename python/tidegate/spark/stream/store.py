@@ -1,28 +1,28 @@
 """Runs native operators for streams in a Python worker, with their rows in Spark's state store.
 
 Each bucket of keys has its own native operator. The rows that a micro-batch adds to a bucket are
-appended to the store once, as one *entry*. The entry is removed once none of its rows can matter
-any more. While the operator stays in the worker's memory from batch to batch, entries are never
-read. The store is still authoritative. Every update of a bucket writes a new random number into the
+appended to the store once, as one *entry*. The entry is removed once none of its rows can still
+matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
+The store is still authoritative. Every update to a bucket writes a new random number into the
 *header* of the bucket, an entry with a separate key. An operator in memory is used only if its
-number matches the header. If the numbers differ, the batch of the operator was not committed, or
-another worker has since processed the bucket. If no operator can be used, a new one is created. The
-new operator receives the entries of the bucket and is advanced to the watermark in the header.
-Results up to that watermark have already been emitted. A join that emits pairs does not recompute
-old pairs unless it needs to know which rows were matched.
+number matches the number in the header. If the numbers differ, the operator's last batch was not
+committed, or another worker has since processed the bucket. If no operator can be used, a new one
+is created. The new operator receives the entries of the bucket and is advanced to the watermark in
+the header. Results up to that watermark have already been emitted. A join that emits pairs does not
+recompute old pairs unless it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
-old watermark: whenever the watermark rises, every bucket is updated, so operators with an older one
-must be out of date.
+old watermark. Every bucket is updated whenever the watermark rises, so such operators must be out
+of date.
 
-Judging by its time alone, a row may be needed indefinitely. Examples are the last right row of a
-key, which a left row may match, and a row of an open session. The operator drops such a row once a
+Judged by its time alone, a row may be needed indefinitely. Examples are the last right row with a
+key, which a left row may match, and a row in an open session. The operator drops such a row once a
 later row replaces it, or once the state of the session includes it. Without further measures, the
 entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
-removed once they have somewhat more bytes than the last *snapshot* of the operator. A new snapshot
-then becomes the first of the following entries. As a result, no row is written more than about
-twice, and the store has about twice the size of the operator's state.
+removed once they take up somewhat more space than the operator's last *snapshot*. A new snapshot
+then becomes the first new entry. As a result, no row is written more than about twice, and the
+store is about twice as large as the operator's state.
 
 `operators.py` defines the operators and the rows that they store.
 """
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
 
 # The names and types of a bucket's data in the store. The format number must change with them. The
-# types are not given as text, which Spark would parse in each task of each micro-batch. There is
+# types are not strings, because Spark would parse them in each task of each micro-batch. There is
 # only one state variable, because Spark creates encoders for each of them in every task.
 _FORMAT = 5
 _KEY = StructType().add("entry", LongType())
@@ -81,8 +81,8 @@ _ENTRY = StructType().add("until", LongType()).add("rows", ArrayType(BinaryType(
 # The key of the entry with the header. Before format 5, the header was a separate state variable.
 _HEADER = (-1,)
 
-# The codec for rows in the store, which follow their uncompressed size. RocksDB's own codec leaves
-# a third more bytes.
+# The codec for rows in the store, which follow their uncompressed size. With RocksDB's own codec,
+# rows take up a third more space.
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SIZE = 8
 
@@ -103,7 +103,7 @@ _MILLISECOND = 1_000
 # The version in the header of a mark, which has no operator.
 _MARKED = "mark"
 
-# The watermark of a query that has none yet. No row is older.
+# The watermark of a query that has none yet. No row is older than it.
 _NONE = -(2**63) + 1
 
 
@@ -126,7 +126,7 @@ def read_header(stored: tuple[int, list[bytes]]) -> Header:
 
 @dataclass
 class Size:
-    """The bytes of a bucket's last snapshot, and of the entries that were written since."""
+    """The size of a bucket's last snapshot, and of the entries written since then, in bytes."""
 
     snapshot: int = 0
     since: int = 0
@@ -256,7 +256,7 @@ class Processor(StatefulProcessor):
         numbers = Numbers(came, set_aside, rows_kept, kept, of_hot_key, hot_key)
         yield _row(None, None, digested.told(numbers))
         if first == end:
-            # The bucket has no entries left, so its header is removed, too.
+            # The bucket has no entries left, so its header is also removed.
             self._entries.clear()
             return
         if not old.version or old.watermark != watermark:
@@ -286,7 +286,7 @@ class Processor(StatefulProcessor):
         if stored is not None:
             header = read_header(stored)
         elif self._entries.exists():
-            # The state has an earlier format, with the header in another place.
+            # The state has an earlier format, in which the header is stored elsewhere.
             header = Header(0, "", 0, 0, _NONE, "")
         else:
             return Header(_FORMAT, self._query, 0, 0, _NONE, "")
@@ -377,7 +377,7 @@ class Processor(StatefulProcessor):
         return rows.filter(pc.invert(is_late)), rows.filter(is_late)
 
     def _narrow(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of a side whose ends are near enough, and the other rows."""
+        """Return the rows of a side whose ends are close enough, and the remaining rows."""
         are_wide = self._work.are_wide(side, rows)
         if are_wide is None:
             return rows, rows.schema.empty_table()
@@ -462,7 +462,7 @@ def _drop_outdated(taken: Place, watermark: int) -> None:
     """Drop operators that can no longer match any header or have not been used for a long time.
 
     `watermark` comes from the header of the `taken` bucket. The micro-batch that wrote this header
-    also wrote one with the same watermark for every other bucket of the query that has state.
+    also wrote a header with the same watermark for every other bucket of the query that has state.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):
@@ -516,7 +516,7 @@ def _decompressed(stored: bytes) -> pa.Buffer:
 
 
 def _next_timer(watermark: int) -> int:
-    """Return a time that passes as soon as the watermark rises."""
+    """Return a time that the watermark passes as soon as it rises."""
     return max(0, watermark // _MILLISECOND) + 1
 
 

@@ -13,11 +13,11 @@ _settled = 0
 def settle() -> None:
     """Exclude existing objects from the garbage collections that PySpark runs after tasks.
 
-    A worker that is kept for later tasks runs a collection after each task, which would scan every
-    object of every module. Excluded objects are still freed once nothing refers to them. No object
-    is garbage at the time of the call. Only cycles of excluded objects that become garbage later
-    are never freed. The number of such cycles is bounded, because a call excludes objects only if
-    modules have been imported since objects were last excluded.
+    A worker that is kept for later tasks runs a garbage collection after each task. This collection
+    would scan every object of every module. Excluded objects are still freed once nothing refers to
+    them. No object is garbage when this function is called. The only objects that are never freed
+    are cycles of excluded objects that become garbage later. The number of such cycles is bounded,
+    because objects are excluded again only if modules have been imported in the meantime.
     """
     global _settled  # noqa: PLW0603 - the objects also belong to the process
     if not os.environ.get("SPARK_REUSE_WORKER") or len(sys.modules) == _settled:

@@ -48,7 +48,10 @@ class InPlaceTask:
             )
 
     def _table(self, batches: list[pa.RecordBatch], side: int) -> pa.Table:
-        """Return the rows of a side in one chunk. Empties the list, so no row is stored twice."""
+        """Return the rows of a side in one chunk.
+
+        Empties the list, so that no row is stored twice.
+        """
         names = self.schemas[side].names
         if not batches:
             return self.schemas[side].empty_table()
@@ -58,7 +61,7 @@ class InPlaceTask:
 
 
 def _where(rows: pa.RecordBatch, wanted: np.ndarray) -> pa.RecordBatch:
-    """Return the selected rows. Adjacent rows, like those of one side, are not copied."""
+    """Return the selected rows. Adjacent rows, such as the rows of one side, are not copied."""
     numbers = np.flatnonzero(wanted)
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))

@@ -91,7 +91,7 @@ class NearestPacker:
                 continue
             crossing = [self._nearest(pa.concat_tables(crossing))]
             size = crossing[0].nbytes
-            # If rows filled half of the space, they would have to be compared again too soon.
+            # If these rows filled half of the space, they would have to be compared again too soon.
             if size >= _HELD // 2:
                 yield from self._sent(crossing.pop())
                 size = 0
@@ -101,7 +101,7 @@ class NearestPacker:
     def _crossing(
         self, rows: pa.RecordBatch, times: Integers, home: Slices, reached: Slices
     ) -> pa.Table:
-        """Return the nearest of the rows, with their slices."""
+        """Return the nearest rows, with their slices."""
         outside = np.flatnonzero((reached.first < home.first) | (reached.last > home.last))
         keys = [rows.column(key).take(pa.array(outside)) for key in self.keys]
         groups = _numbers(keys, len(outside)) * self.packer.layout.partition_of.size
@@ -117,7 +117,7 @@ class NearestPacker:
         return rows.take(pa.array(np.unique(found.rows)))
 
     def _carried(self, rows: pa.Table) -> tuple[pa.Table, Carried]:
-        """Return the rows in order, and the ones that other slices need."""
+        """Return the rows in order, and the rows that other slices need."""
         name = rows.column_names[self.packer.on]
         rows = by_value(rows, name, self.packer.axis.integers(rows[name]))
         places = [rows[place].to_numpy() for place in _PLACES]

@@ -23,8 +23,9 @@ _RANK = np.dtype(">u4")
 class Order:
     """The order of the right rows of a join. Instances are sent to the workers.
 
-    Rows are compared by the column `on` first. If this is their time, the native join sorts by it,
-    so only rows with equal times need to be ordered. With `by_number`, all rows must be ordered.
+    Rows are compared by the column `on` first. If `on` is the time column, the native join sorts by
+    it, so only rows with equal times need to be ordered. With `by_number`, all rows must be
+    ordered.
     """
 
     on: str
@@ -32,7 +33,7 @@ class Order:
     by_number: bool
 
     def put(self, rows: pa.Table) -> pa.Table:
-        """Return the rows in this order, or unchanged if only their times would be sorted."""
+        """Return the rows in this order, or unchanged if they would be sorted only by time."""
         times = self.axis.integers(rows[self.on])
         if not self.by_number and not len(_tied(np.sort(times))):
             return rows
@@ -62,7 +63,7 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
 
 
 def _tied(times: Integers) -> Integers:
-    """Return the positions of sorted times that are equal to the previous or the next one."""
+    """Return the positions of sorted times that are equal to the previous or the next time."""
     same = times[1:] == times[:-1]
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
 
@@ -124,7 +125,7 @@ def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _binary(ranks: npt.NDArray[np.uint32], ends: Integers, column: pa.Array) -> pa.Array:
-    """Return the ranks between consecutive ends as binary values, null where the column is."""
+    """Return the ranks between consecutive ends as binary values, null where the column is null."""
     buffers = [None, pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(ranks)]
     values = pa.Array.from_buffers(pa.large_binary(), len(column), buffers)
     return pc.if_else(column.is_valid(), values, None)

@@ -127,7 +127,7 @@ class ComputedEnds:
 
 
 def longest(intervals: Intervals, rows: pa.Table) -> int:
-    """Return the length of the longest row in a table of interval columns; 0 without rows."""
+    """Return the length of the longest row in a table of interval columns, or 0 without rows."""
     starts, ends = intervals.told_by(rows)
     # A length may need all 64 bits.
     lengths = np.maximum(starts, ends).view(np.uint64) - starts.view(np.uint64)
@@ -169,8 +169,9 @@ class OverlapPacker(Packing):
 class OverlapTask(Task):
     """An inner join of packs that returns the pairs in which at least one row is at home.
 
-    Two native joins together find each of these pairs exactly once. The first joins left rows at
-    home with all right rows, and the second joins left copies with right rows at home.
+    Two native joins together find each of these pairs exactly once. The first join matches left
+    rows at home with all right rows, and the second join matches left copies with right rows at
+    home.
     """
 
     def _joined(self, packs: list[Pack]) -> Batches:

@@ -61,8 +61,8 @@ class Marked:
 class Packing:
     """Packs the rows of one side.
 
-    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same,
-    and a hash of the row, if the layout has pieces.
+    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same
+    one, and a hash of the row if the layout has pieces.
     """
 
     layout: Places
@@ -84,7 +84,7 @@ class Packing:
 
     @property
     def enough(self) -> int:
-        """The number of bytes of rows that are divided together."""
+        """The total size of rows that are divided together, in bytes."""
         return min(8 * self.layout.partitions * _PACK, _COLLECTED)
 
     def parts(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Integers, Integers | None]:
@@ -99,7 +99,7 @@ class Packing:
     ) -> pa.RecordBatch:
         """Return packs of one kind with the rows in `numbers`.
 
-        The place of a row is twice its partition, plus 1 for a copy.
+        The place of a row is twice the number of its partition, plus 1 for a copy.
         """
         most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
         # The sort is stable, so rows stay in time order and the join need not sort them.
@@ -216,7 +216,7 @@ def of_type(column: _Column, kind: pa.DataType) -> _Column:
 
 
 def unpacked(batch: pa.RecordBatch) -> Iterator[Pack]:
-    """Yield the packs of a batch, which share its memory."""
+    """Yield the packs of a batch. The packs share the memory of the batch."""
     sides, partitions, streams = batch.columns
     for side, partition, rows in zip(
         sides.to_pylist(), partitions.to_pylist(), streams, strict=True

@@ -1,8 +1,9 @@
 """Packs the right rows of a join with aggregates, and combines some of them into partial rows.
 
-If a right row matches every left row of a slice, it need not be sent to that slice itself. Instead,
-a single row is sent with the aggregates of all such rows of a key. A right row is therefore sent
-only to the slices at the ends of its reach, regardless of how many slices are between them::
+If a right row matches every left row of a slice, it does not need to be sent to that slice itself.
+Instead, a single row is sent with the aggregates of all such rows with the same key. A right row is
+therefore sent only to the slices at the ends of its reach, regardless of how many slices are
+between them::
 
     left rows of a key      │ l l │ l l │  l  │ l l │ l │
     slice                   │  0  │  1  │  2  │  3  │ 4 │
@@ -55,7 +56,7 @@ _WIDE = pa.decimal128(38, 0)
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a row that a function needs, in a column: a value to count, add or compare.
+    """The part of a row that a function needs, as a column: a value to count, add or compare.
 
     If `kind` is not None, values are cast to this type, which is the type of their sum.
     """
@@ -116,7 +117,7 @@ class Parts:
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """Return the parts of these functions of right columns, or None if one has no parts.
+        """Return the parts of these functions of right columns, or None if a function has no parts.
 
         No part has a name that is in `taken`.
         """
@@ -215,7 +216,7 @@ class PartialsPacker:
             if not covering.any():
                 yield from self.packer.sent(rows, first, last)
                 continue
-            # Rows are sent unchanged to the slices before and behind those that they cover.
+            # Rows are sent unchanged to the slices before and after those that they cover.
             yield from self._sent(rows, first, np.where(covering, begin - 1, last))
             yield from self._sent(rows, np.where(covering, end + 1, last + 1), last)
             numbers = np.flatnonzero(covering)
@@ -233,7 +234,7 @@ class PartialsPacker:
     def _combined(
         self, rows: pa.RecordBatch, begin: Integers, end: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """Yield packs with one row for all rows of a key that cover the same slices."""
+        """Yield packs with one row for all rows with the same key that cover the same slices."""
         name, count = f"{self.parts.prefix}slices", self.packer.layout.partition_of.size
         table = pa.Table.from_batches([rows]).rename_columns(self.schema.names)
         on = self.schema.names[self.packer.on]

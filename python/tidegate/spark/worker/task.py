@@ -22,7 +22,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """Wrap a function under the name that Spark's plans show, and make its errors clear.
+    """Give a function the name that Spark's plans show, and make its errors clear.
 
     Spark shows an error's traceback. A traceback that lies entirely within this package does not
     help the user, so it is removed.
@@ -204,8 +204,8 @@ def threads() -> int:
 def at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.RecordBatch:
     """Return the rows of a full join that this partition reports, without the two home columns.
 
-    Pairs and unmatched left rows are reported where the left row is at home. An unmatched right
-    row, in which the flag of the left row is null, is reported where it is at home itself.
+    Pairs and unmatched left rows are reported where the left row is at home. An unmatched right row
+    is reported where it is at home. The flag of the left row is null in such a row.
     """
     names = batch.schema.names
     left, right = (batch.column(names.index(name)) for name in (left_home, right_home))
