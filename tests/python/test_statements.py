@@ -91,7 +91,7 @@ def test_how_to_answers_as_many_questions_as_it_says():
 
 
 def test_the_docstring_of_operator_lists_all_operators():
-    listed = re.search(r"sources push\. ([^.]*) are operators\.", of_operator())
+    listed = re.search(r"into sources\.\s+([^.]*) are operators\.", of_operator())
     assert listed is not None
     operators = {
         name

@@ -213,7 +213,10 @@ def test_text_and_other_conditions_are_evaluated():
 
 def test_explain_names_the_windows():
     plan = tidegate.explain(window_join, EVENTS, FEEDS, on="ts", window=(5, 7), by="symbol")
-    assert "  window     left rows stay for 5, right rows for 7 (integer)\n  key        symbol\n" in plan
+    assert (
+        "  window     left rows stay for 5, right rows for 7 (integer)\n  key        symbol\n"
+        in plan
+    )
     plan = tidegate.explain(tidegate.window_join_batches, EVENTS, FEEDS, on="ts", window=rows(9))
     assert "  window     the last 9 left rows, the last 9 right rows\n" in plan
 
