@@ -1,5 +1,5 @@
-//! Queries, which specify the columns to read, the rows that match, and the names in the result.
-//! Nothing in this module runs a query.
+//! Queries, which specify the columns to read, the rows that match, and the column names in the
+//! result. Nothing in this module runs a query.
 //!
 //! | file | what is in it |
 //! | --- | --- |
