@@ -1,4 +1,5 @@
-//! The columns that a join or an aggregation reads and returns. They are determined before it runs.
+//! The columns that a join or an aggregation reads and returns, as determined before the query
+//! runs.
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;

@@ -96,8 +96,8 @@ pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dy
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Creates a finder for rows, on one or two sides. It has one index per side, into which rows are
-/// inserted before matches are looked up.
+/// Creates a finder for rows, on one or two sides. The finder has one index per side, into which
+/// rows are inserted before matches are looked up.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }

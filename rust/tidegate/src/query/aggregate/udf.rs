@@ -8,11 +8,11 @@ use arrow_schema::DataType;
 
 use crate::Result;
 
-/// A function that is applied to the values of windows. It is called for many windows at a time,
-/// with one list column per input column, and returns one value per window.
+/// A function that is applied to the values of windows. The function is called for many windows at
+/// a time, with one list column per input column, and returns one value per window.
 ///
-/// It can be called from any thread, and from several threads at the same time. It is not called
-/// for windows without rows; the value of such a window is null.
+/// The function can be called from any thread, and from several threads at the same time. It is not
+/// called for windows without rows; the value of such a window is null.
 #[derive(Clone)]
 pub struct Udf {
     /// The type of its results.

@@ -20,8 +20,8 @@ use crate::Result;
 use crate::columns::dictionary::{concat, interleave};
 use crate::columns::table::Table;
 
-/// The number of rows that are checked for missing rows at a time. Their values fill whole cache
-/// lines.
+/// The number of rows that are checked for missing rows at a time. The values of this many rows
+/// fill whole cache lines.
 const BLOCK: usize = 1 << 9;
 
 /// A column of a table that is ready to be gathered.

@@ -242,7 +242,7 @@ fn consecutive(rows: &[u32]) -> Option<usize> {
 }
 
 /// Returns the left column's value where there is a left row, and the right column's value
-/// elsewhere. Both have the same type.
+/// elsewhere, cast to `data_type`.
 fn either(
     of_left: &Column,
     of_right: &Column,

@@ -58,8 +58,8 @@ use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
 use ordered::OrderedColumns;
 
-/// The approximate maximum number of rows in an epoch. It is large enough to divide among threads,
-/// yet small enough to produce results quickly.
+/// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide
+/// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
 /// Work on more rows, or on more bytes of state, than this number is deferred, because it would
@@ -296,8 +296,8 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// Returns whether the failed step can be repeated. It can be repeated if the rows that have
-    /// left the gate are already in the states, or if the step only emits complete windows.
+    /// Returns whether the failed step can be repeated. A step can be repeated if the rows that
+    /// have left the gate are already in the states, or if the step only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }

@@ -49,7 +49,7 @@ const NO_LATENESS: i64 = -1;
 /// The order in which an operator processes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Rows are sorted by time, source and position. They are processed as soon as no earlier row
+    /// Rows are sorted by time, source and position. A row is processed as soon as no earlier row
     /// can arrive.
     Merged,
     /// Rows are processed in the order in which they are pushed.
@@ -169,8 +169,8 @@ impl Intake {
     }
 
     /// Adds a source. The source starts at the watermark `since`, in the unit of its time column,
-    /// or at the lowest possible watermark. Its lateness is that of the other sources, if they all
-    /// have the same lateness.
+    /// or at the lowest possible watermark. The lateness of the new source is that of the other
+    /// sources, if they all have the same lateness.
     pub(super) fn add(
         &mut self,
         side: Option<Side>,

@@ -5,7 +5,7 @@ use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
 /// The sources that are on the left side. Of the sources that existed at the beginning, the left
-/// ones have the lowest numbers. They are followed by added sources, in any order.
+/// ones have the lowest numbers. Added sources follow, in any order.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,

@@ -143,8 +143,9 @@ impl Watermarks {
         all.slowest().map(|(_, slowest)| slowest.number())
     }
 
-    /// Returns whether the operator's watermark is waiting for this source. This is the case if it
-    /// is the slowest active source, or if it is idle and all other open sources are idle as well.
+    /// Returns whether the operator's watermark is waiting for this source. The watermark waits for
+    /// the slowest active source. If all open sources are idle, the watermark waits for each of
+    /// them.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;

@@ -1,4 +1,4 @@
-//! Tests for joins whose engine is broken, and for joins whose memory is full.
+//! Tests joins whose engine fails, and joins whose memory is full.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::stream::operator::Operator;
 use crate::stream::options::StreamOptions;
 use crate::{Algorithm, Result, Window, WindowJoin};
 
-/// A join that panics when it receives its first rows.
+/// A row join that panics when it receives its first rows.
 #[derive(Debug)]
 struct Broken;
 
@@ -156,7 +156,7 @@ fn a_panic_is_an_error_and_stays_one() {
     assert_eq!(first, second);
 }
 
-/// Checks that a poll ends while a push is retried repeatedly for lack of memory.
+/// Checks that a poll ends even if a push is retried repeatedly for lack of memory.
 #[test]
 fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
     let (algorithm, window) = (Some(Algorithm::Handshake), Window::Rows(100));

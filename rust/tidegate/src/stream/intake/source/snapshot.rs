@@ -1,4 +1,4 @@
-//! A source in a snapshot. Its state is written, read and restored here.
+//! Writes the state of a source to a snapshot, reads it, and restores it.
 
 use std::sync::Arc;
 use std::time::Instant;
