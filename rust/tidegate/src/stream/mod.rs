@@ -6,9 +6,9 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Each source can be fed by a separate thread. All other work is done by the thread that polls and
-//! by the operator's worker threads. A poll returns the rows that earlier pushes have made final,
-//! regardless of the number of threads.
+//! A separate thread can push rows into each source. All other work is done by the thread that
+//! polls the operator and by the operator's worker threads. Regardless of the number of threads, a
+//! poll returns the rows that earlier pushes have made final.
 //!
 //! | file | what is in it |
 //! | --- | --- |
