@@ -10,9 +10,9 @@
 //!
 //! If a call is interrupted, it asks the current step to pause. Long steps check for such requests
 //! at points from which they can resume later; all other steps run to completion. If interrupted
-//! steps were undone, their work would be lost, and every engine would have to support undoing. If
-//! a step were finished in the background, this could take minutes, during which the operator could
-//! do nothing else.
+//! steps were undone, their work would be lost, and every engine would have to support undoing
+//! them. If a step were finished in the background, this could take minutes, during which the
+//! operator could do nothing else.
 //!
 //! # Failures
 //!
@@ -124,8 +124,7 @@ impl Operator {
         }
     }
 
-    /// Returns the operator, which must be unused, with a digest of the results that it will
-    /// return.
+    /// Makes the operator compute a digest of its results. The operator must be unused.
     pub fn with_digest(mut self) -> Self {
         // The digest affects the content of a snapshot.
         self.common.query += DIGESTED;
