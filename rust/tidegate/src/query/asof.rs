@@ -59,7 +59,7 @@ use crate::{Error, Result};
 pub struct AsofJoin {
     /// The time column of each side.
     pub on: (String, String),
-    /// The direction in which a left row's partner is searched for.
+    /// The direction in which to search for a left row's partner.
     pub strategy: Strategy,
     /// The maximum time distance between partners, inclusive; `None` for no limit.
     pub tolerance: Option<Bound>,

@@ -32,7 +32,7 @@ pub(crate) enum OutputColumn {
 
 impl Shape<'_> {
     /// Returns the columns of the result: those that `columns` selects or, by default, the left
-    /// columns and then the right columns, except for keys with the same name.
+    /// columns followed by the right columns, except for keys with the same name.
     pub(crate) fn output(
         &self,
         left: &Schema,

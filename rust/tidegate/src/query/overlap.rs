@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// use `<` instead of `<=`, and an empty interval overlaps nothing. A row whose start or end is
 /// null also overlaps nothing.
 ///
-/// This example matches each alarm with the jobs that ran while it was on:
+/// This example matches each alarm with the jobs that were running during the alarm:
 ///
 /// ```
 /// # use std::sync::Arc;

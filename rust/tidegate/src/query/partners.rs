@@ -1,4 +1,4 @@
-//! Aggregates of the partners of each left row of a join.
+//! Aggregates of the partners of each left row in a join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub enum PartnerJoin {
     Interval {
         /// The join.
         join: IntervalJoin,
-        /// True if the last right row before the interval with the same key is also a partner.
+        /// True if the last right row with the same key before the interval is also a partner.
         with_prevailing: bool,
     },
     /// The right rows within the window.
@@ -92,10 +92,10 @@ pub enum PartnerJoin {
     Overlap(OverlapJoin),
 }
 
-/// The plan of aggregates of partners.
+/// The plan for aggregating partners.
 #[derive(Debug)]
 pub(crate) struct PartnersPlan {
-    /// The functions of right rows.
+    /// The aggregate functions, which are applied to right rows.
     pub(crate) functions: FunctionsPlan,
     pub(crate) inputs: InputPlan,
     /// The left columns, followed by the aggregates.
@@ -111,11 +111,11 @@ pub(crate) struct PartnerStreamPlan {
     /// The times of a left row's partners, relative to the left row. Rows within these times are
     /// not necessarily partners.
     pub(crate) interval: Interval,
-    /// True if the last right row before the interval with the same key is also a partner.
+    /// True if the last right row with the same key before the interval is also a partner.
     pub(crate) with_prevailing: bool,
     /// True if partners are found by comparing pairs of rows.
     pub(crate) looks_at_pairs: bool,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(crate) widths: [Option<Width>; 2],
     /// The left columns of the result.
     pub(crate) join: JoinPlan,

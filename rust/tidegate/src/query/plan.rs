@@ -34,7 +34,8 @@ pub struct QueryPlan {
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// True if the last right row of each key before the interval can match, however old it is.
+    /// True if, for each key, the last right row before the interval can match, no matter how old
+    /// it is.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],
@@ -49,9 +50,9 @@ pub struct QueryPlan {
 pub struct Reach {
     /// The column of each side.
     pub columns: (usize, usize),
-    /// The smallest `right - left` of a pair; `None` for no bound.
+    /// The smallest value of `right - left` in a pair; `None` for no bound.
     pub lower: Option<Difference>,
-    /// The largest `right - left` of a pair; `None` for no bound.
+    /// The largest value of `right - left` in a pair; `None` for no bound.
     pub upper: Option<Difference>,
 }
 
@@ -172,8 +173,8 @@ impl QueryPlan {
     }
 
     /// Returns the columns that tables with these schemas need for the join to return the same
-    /// result. These are the columns that it reads, and the left columns that have the same names
-    /// as right columns. Such right columns get a suffix.
+    /// result. These are the columns that the join reads, and the left columns that have the same
+    /// names as right columns. Such right columns get a suffix.
     pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
         let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
             let name = right.field(right_at?).name();

@@ -96,23 +96,24 @@ pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dy
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Creates a finder for rows, on one or two sides. The finder has one index per side, into which
-/// rows are inserted before matches are looked up.
+/// Creates a finder for one or two sides. The finder has one index per side, into which rows are
+/// inserted before matches are looked up.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }
 
-/// Creates a finder for rows, on one or two sides, in which threads take tasks from a queue.
+/// Creates a finder for one or two sides, in which threads take tasks from a queue.
 pub(crate) fn index_tasks(sides: usize, options: TaskOptions) -> Box<dyn Find> {
     Box::new(TaskJoin::new(sides, options))
 }
 
-/// Creates a finder for rows, on one or two sides, with one partition per thread.
+/// Creates a finder for one or two sides, with one partition per thread.
 pub(crate) fn tree_partitions(sides: usize, threads: usize) -> Box<dyn Find> {
     Box::new(TreePartitions::new(sides, threads))
 }
 
-/// Returns the published counterpart of a design, or `None` for slices, which tidegate introduces.
+/// Returns the published counterpart of a design, or `None` for slices, which are specific to
+/// tidegate.
 pub(crate) fn multiway_design(design: Design) -> Option<MultiwayDesign> {
     match design {
         Design::Slices => None,

@@ -1,5 +1,5 @@
-//! Gathers rows from many batches into new columns. The rows are given by batch number and row
-//! number.
+//! Gathers rows from many batches into new columns. Each row is specified by a batch number and a
+//! row number.
 //!
 //! [`super::gather`] does the same for tables, whose rows are identified by a single number. The
 //! rows of a streaming operator are in batches that are added and removed over time.
@@ -17,7 +17,7 @@ use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::interleave as interleave_any;
 
-/// The location of a row: the number of its batch among those gathered from, and its row number in
+/// The location of a row: the number of its batch among the gathered batches, and its row number in
 /// that batch.
 pub(crate) type Place = (u32, u32);
 

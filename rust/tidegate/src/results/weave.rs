@@ -1,4 +1,5 @@
-//! Combines the ordered rows of several sources into one order, which is specified row by row.
+//! Combines the rows of several sources, each of which is ordered, into one sequence. The order of
+//! the sequence is specified row by row.
 //!
 //! ```text
 //! order of sources   0 0 1 0 1

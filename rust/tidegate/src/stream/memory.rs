@@ -14,8 +14,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The limit divided by this number is divided among the sources. A state that belongs to no source
-/// has a share of the same size.
+/// The limit is divided by this number to obtain the part that is divided among the sources. A
+/// state that belongs to no source has a share of the same size.
 const SHARED: usize = 5;
 
 /// The holder of memory.
@@ -27,8 +27,8 @@ pub(super) enum Holder {
     State,
 }
 
-/// The number of bytes that an operator holds, and the maximum that it is allowed to hold. Clones
-/// belong to one operator.
+/// The number of bytes that an operator holds, and the maximum that it is allowed to hold. All
+/// clones belong to the same operator.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Mutex<Accounts>>);
 
@@ -109,7 +109,7 @@ impl Memory {
         self.lock().limit
     }
 
-    /// Changes the limit. Bytes that are already held remain so, even if they exceed the limit.
+    /// Changes the limit. Bytes that are already held are kept, even if they exceed the limit.
     pub fn set_limit(&self, limit: Option<usize>) {
         self.lock().set_limit(limit);
     }
@@ -260,7 +260,7 @@ impl Accounts {
         if fits && (leaves_shares || own <= self.share(holder)) {
             return None;
         }
-        // The shares of the other open sources and the state's, in parts of the limit.
+        // The shares of the other open sources and of the state, as parts of the limit.
         let is_open = self.sources[usize::from(source)].1;
         let (parts, open) = (SHARED * self.sources.len(), self.open - usize::from(is_open));
         let left_over = parts - open - usize::from(self.has_state) * self.sources.len();
@@ -399,7 +399,8 @@ mod tests {
             );
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
-            // A lower limit is not enough, except for what the shares lose by rounding down.
+            // A lower limit is not sufficient, apart from the bytes that the shares lose by
+            // rounding down.
             memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
             assert!(
                 memory.charge(0, 10_007).is_err() || memory.limit().is_none(),

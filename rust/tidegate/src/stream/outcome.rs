@@ -17,7 +17,7 @@ pub enum Poll {
     End,
 }
 
-/// The outcome of a step. The step may have produced results in any of these cases.
+/// The outcome of a step. In each of these cases, the step may have produced results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The step made progress, and there may be more work.
@@ -76,7 +76,7 @@ pub struct WaitingRows {
 
 impl WaitingRows {
     /// Returns the source for which rows are waiting, or `None` if no rows are waiting. `sources`
-    /// is sorted by rank, and `begun` is the number of rows that are not waiting any more.
+    /// is sorted by rank, and `begun` is the number of rows that are no longer waiting.
     pub(super) fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;

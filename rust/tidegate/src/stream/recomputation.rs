@@ -32,8 +32,7 @@ use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use crate::{Error, Result};
 
-/// If a step processes more rows than this, it is deferred, because it would take several
-/// milliseconds.
+/// A step with more rows than this is deferred, because it would take several milliseconds.
 pub(super) const MANY_ROWS: usize = 1 << 15;
 
 /// The time below which no more rows can arrive, or `None` if no more rows can arrive at all.
@@ -118,7 +117,8 @@ pub(super) struct FinalResults<L> {
     pub(super) leaving: L,
 }
 
-/// Keeps rows until their results are final, and has the results computed by the code for tables.
+/// Keeps rows until their results are final, and then computes the results with the code for
+/// tables.
 #[derive(Debug)]
 pub(super) struct Recomputation<J> {
     job: J,
@@ -216,9 +216,9 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         Effort::long_if(!is_idle && self.job.is_long(rows))
     }
 
-    /// Returns true unless a step was interrupted while it stored or dropped rows, because rows are
-    /// kept until their results have been computed. If a computation fails, for example in a
-    /// user-defined function, it can therefore be repeated.
+    /// Returns true unless the step failed while it was storing or dropping rows. Rows are kept
+    /// until their results have been computed, so a failed computation, for example in a
+    /// user-defined function, can be repeated.
     fn survives(&self, _: &Error) -> bool {
         !self.is_taking && !self.is_half_done
     }

@@ -66,7 +66,8 @@ pub(super) trait Tactic: Debug + Send {
         false
     }
 
-    /// If results are held back depending on threads, allows the next steps to produce them.
+    /// Makes the next steps produce the results that are held back, if threads affect which results
+    /// these are.
     fn release(&mut self) {}
 
     /// Returns whether a snapshot would interrupt work that is in progress.

@@ -105,7 +105,7 @@ impl ResultTimes {
         ResultTimes { lags, ..Self::of_pairs(None, plan, times, unit, how) }
     }
 
-    /// Returns the same times. If `ordered` is false, results are emitted in any order.
+    /// Returns the same times for results that are emitted in any order, unless `ordered` is true.
     pub(super) fn unordered(self, ordered: bool) -> Self {
         ResultTimes { in_order: ordered, ..self }
     }

@@ -23,7 +23,7 @@ pub(crate) enum UserInput {
     Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
 }
 
-/// The result of a user-defined function: `i64` or `f64`.
+/// The result type of a user-defined function: `i64` or `f64`.
 pub trait UserResult: OutputValue {
     /// The type of the result column.
     const TYPE: &'static DataType;
@@ -85,7 +85,7 @@ impl Function {
     ///
     /// # Examples
     ///
-    /// This example computes the largest value minus the smallest:
+    /// This example computes the difference between the largest and the smallest value:
     ///
     /// ```
     /// use std::sync::Arc;

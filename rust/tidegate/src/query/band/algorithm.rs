@@ -15,14 +15,14 @@ pub enum BandAlgorithm {
     Auto,
     /// Sorts whole tables.
     Sort,
-    /// Rows are inserted into blocks at computed positions, in order of arrival; this index is the
+    /// Rows are inserted, in order of arrival, into blocks at computed positions. This index is the
     /// fastest.
     Buckets,
     /// Rows are inserted into one index per side, in order of arrival.
     Index(IndexKind),
     /// Threads take tasks from a queue, and share one index per side.
     Tasks(TaskOptions),
-    /// This number of threads have one B+-tree per side each, and rows are distributed to the
+    /// Uses this number of threads, each with one B+-tree per side. Rows are distributed to the
     /// threads in turn.
     Partitions(usize),
 }
@@ -53,7 +53,7 @@ impl BandAlgorithm {
         IndexJoin::of_one_stream(retention, columns, ordered, self.finder(1))
     }
 
-    /// Returns the part that finds matches for rows, on one or two sides.
+    /// Returns the finder of the join, which looks up the matches of rows on one or two sides.
     fn finder(self, sides: usize) -> Box<dyn Find> {
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => buckets(sides),
@@ -84,8 +84,8 @@ impl BandAlgorithm {
 }
 
 impl BandAlgorithm {
-    /// Describes the settings of the index for users, or returns an empty string if the index has
-    /// no settings.
+    /// Describes the index settings for users. The description is empty if the index has no
+    /// settings.
     pub(crate) fn settings(self) -> String {
         let depth = |depth: Option<usize>| match depth {
             Some(depth) => format!(", insertion depth {depth}"),
@@ -112,9 +112,9 @@ impl BandAlgorithm {
     }
 }
 
-/// Creates a finder with one index per side: rows are inserted into one index, and look up their
-/// matches in the other. The index is boxed so that all indexes share one compiled copy of the
-/// lookup code.
+/// Creates a finder with one index per side. Rows are inserted into an index, and the matches of
+/// other rows are looked up in it. The index is boxed so that all indexes share one compiled copy
+/// of the lookup code.
 fn buckets(sides: usize) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || -> Box<dyn WindowIndex> { Box::new(BucketIndex::new()) }))
 }

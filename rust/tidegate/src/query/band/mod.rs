@@ -17,9 +17,9 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// If a left row has more candidates than this, rows enter an index so that only rows within a
-/// window are compared. According to measurements, checking this many candidates takes as long as
-/// using the index.
+/// If a left row has more candidates than this, rows are inserted into an index, so that only rows
+/// within a window are compared. According to measurements, checking this many candidates takes as
+/// long as using the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join, which selects pairs of rows from two tables.
@@ -117,7 +117,7 @@ impl BandJoin {
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
         let columns = columns.collect::<Result<_>>()?;
         let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
-            // Only this join uses this name, because its band columns have the usual one.
+            // Only this join uses this name, because the usual name refers to its band columns.
             WindowPlan::new("time", time, *window, left, right)
         });
         Ok(BandPlan {

@@ -67,7 +67,7 @@ impl Algorithm {
     }
 
     /// Returns the bytes kept per row in addition to the row itself. The result assumes that the
-    /// compared columns have grown by at most half since rows left them.
+    /// compared columns have grown by at most half since rows were last removed from them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);

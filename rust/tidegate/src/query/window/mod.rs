@@ -17,7 +17,7 @@ pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 /// How long the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For a fixed time.
+    /// Rows stay for a fixed time.
     Time(Bound),
     /// A row stays until this number of later rows have arrived on the same side.
     Rows(usize),
@@ -28,7 +28,7 @@ pub enum Window {
 /// A pair is in the result if its earlier row, in merged order, is still in its side's window when
 /// the later row arrives, all `by` columns are equal and `predicate` holds.
 ///
-/// This example pairs each ask with the bids that are not below it, at most 5 apart in time:
+/// This example pairs each ask with the bids that are at least as high and at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;

@@ -9,7 +9,7 @@ use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 
-/// The number of rows that are located at a time. A core can wait for all of their values
+/// The number of rows that are located at a time. A core can wait for the values of this many rows
 /// simultaneously.
 const GROUP: usize = 8;
 
@@ -50,7 +50,7 @@ pub(super) trait ChunkedColumn {
 
 /// The distribution of rows across chunks.
 enum Spread {
-    /// All are in this chunk.
+    /// All rows are in this chunk.
     One(usize),
     /// All rows are in this chunk and the next one, and close to each other.
     Two(usize),
@@ -148,8 +148,8 @@ fn gather_scattered(
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // All columns share the positions of rows. These are found in advance, so that values are
-    // loaded from memory in the meantime.
+    // All columns share the positions of rows. The positions are determined in advance, so that
+    // values are loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
     let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];

@@ -129,7 +129,7 @@ impl Column {
         found.into()
     }
 
-    /// Gathers rows into a new array; none of the row numbers is [`NO_ROW`].
+    /// Gathers rows into a new array. None of the row numbers may be [`NO_ROW`].
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         let Some(width) = self.width else { return self.take(rows) };
         let mut memory = Pages::<u8>::unwritten(width * rows.len());
@@ -269,8 +269,8 @@ impl Column {
     }
 }
 
-/// Returns whether `take` produces a null for a null row number. `take` does not do this for types
-/// without a validity bitmap.
+/// Returns whether `take` produces a null for a null row number. For types without a validity
+/// bitmap, `take` produces no nulls.
 fn takes_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::RunEndEncoded(..) => false,
@@ -281,7 +281,7 @@ fn takes_nulls(data_type: &DataType) -> bool {
 
 /// Converts dictionary chunks to a single array with one dictionary, so that all batches of a
 /// result share that dictionary. Other chunks remain unchanged. Dictionaries also remain unchanged
-/// if they have more values in total than their codes can distinguish.
+/// if their total number of values exceeds what their codes can represent.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     let of_dictionaries =
         chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));

@@ -1,8 +1,8 @@
-//! Gathers rows of table columns into new arrays. The rows are given by their numbers.
+//! Gathers rows of table columns into new arrays. The rows are specified by their numbers.
 //!
-//! This crate's kernels gather fixed-width columns, chunked or not, into memory on huge pages. A
-//! result is large and newly allocated. With normal pages, its page faults would cost more than the
-//! join (see [`tidegate_structures::memory::pages`]). All other columns are gathered with
+//! This crate's kernels gather fixed-width columns, chunked or not, into memory on huge pages.
+//! Results are large and newly allocated. On normal pages, their page faults would cost more than
+//! the join (see [`tidegate_structures::memory::pages`]). All other columns are gathered with
 //! `arrow-select`.
 //!
 //! # Files
@@ -101,7 +101,8 @@ impl Gather {
     }
 
     /// Gathers the fixed-width values of the result rows, using all threads. Each result row is
-    /// given by its row on each side. Values that will not be read soon bypass the caches.
+    /// specified by its row numbers on both sides. Values that will not be read soon bypass the
+    /// caches.
     pub(crate) fn values(
         &self,
         left: &[u32],
@@ -235,7 +236,7 @@ fn consecutive(rows: &[u32]) -> Option<usize> {
     if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
         return None;
     }
-    // There is no branch per row, so that the loop is vectorized.
+    // There is no branch per row, so that the loop can be vectorized.
     let differences =
         rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
     (differences == 0).then_some(first as usize)

@@ -14,8 +14,8 @@ use super::column::Column;
 const PART_ROWS: usize = 1 << 15;
 
 /// The maximum number of bytes that records may take up for each row on either side of a table
-/// join. A table join should take up at most 40 bytes per row in addition to its inputs and its
-/// result, and some of these bytes are needed for the pairs.
+/// join. A table join should use at most 40 bytes per row in addition to its inputs and its result,
+/// and some of these bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
 /// Several columns, which are stored row by row.
@@ -120,8 +120,8 @@ impl Records {
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        // A single column gains nothing from being stored row by row, and neither do two narrow
-        // ones, of which a cache holds more in columns.
+        // Storing a single column row by row has no advantage. The same is true of two narrow
+        // columns, because a cache holds more of their values if they are stored by column.
         let width = |group: &[(usize, Arc<Column>)]| {
             group.iter().filter_map(|(_, column)| column.width).sum::<usize>()
         };

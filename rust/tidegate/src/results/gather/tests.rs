@@ -294,7 +294,8 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
         records.into_iter().map(|records| records.columns).collect::<Vec<_>>()
     };
     let none: [Vec<usize>; 0] = [];
-    // 24 bytes for each row of both sides; a row of two columns takes 16, of three or four 32.
+    // Up to 24 bytes may be used for each row on either side. A row of two columns takes up 16
+    // bytes, and a row of three or four columns takes up 32.
     assert_eq!(laid_out(&[3, 4], 0), [[3, 4]]);
     assert_eq!(laid_out(&[3, 4, 3], 9), none);
     assert_eq!(laid_out(&[3, 4, 3], 10), [[3, 4, 3]]);
@@ -305,7 +306,7 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     assert_eq!(laid_out(&[3], 100), none);
     assert_eq!(laid_out(&[2, 2], 100), none);
     assert_eq!(laid_out(&[2, 3], 100), [[2, 3]]);
-    // The right columns of a result that can be stored row by row are.
+    // All right columns of a result that can be stored row by row are stored in this way.
     let [left, right] = [table(&[9], false), table(&[3], false)];
     let sides =
         [4, 3, 7, 2].map(|column| ColumnSource::Right(Arc::new(Column::new(&right, column))));

@@ -36,8 +36,8 @@ impl<'a> ValueEnds<'a> {
     }
 }
 
-/// Unwinds if there is not enough memory for the strings in these rows, which are given by chunk
-/// and row number. Missing rows have no strings.
+/// Unwinds unless there is enough memory for the strings in these rows. Each row is specified by
+/// its chunk and its row number. Missing rows have no strings.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
     let ends: Vec<ValueEnds<'_>> = chunks.iter().map(|chunk| ValueEnds::of(chunk)).collect();
     if !ends.iter().all(|ends| matches!(ends, ValueEnds::Any)) {

@@ -14,8 +14,8 @@ use crate::stream::memory::Charge;
 /// The number of rows that can be kept in addition to twice the number of chosen rows.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Rows by number. All rows of an epoch are kept in order of arrival until they greatly outnumber
-/// the chosen rows.
+/// Rows that are identified by numbers. All rows of an epoch are kept in order of arrival until
+/// they greatly outnumber the chosen rows.
 #[derive(Debug)]
 pub(crate) struct ChosenRows {
     schema: SchemaRef,
@@ -54,7 +54,7 @@ impl ChosenRows {
         first
     }
 
-    /// Holds these memory charges for as long as the rows.
+    /// Holds these memory charges for as long as the rows are held.
     pub(crate) fn hold(&mut self, charges: impl IntoIterator<Item = Arc<Charge>>) {
         self.charges.extend(charges);
     }

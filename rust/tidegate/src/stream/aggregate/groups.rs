@@ -20,14 +20,14 @@ use crate::{Error, Result};
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Once this many numbers have been added since the last search, unused numbers are searched for.
+/// Unused numbers are searched for each time this many numbers have been added.
 const NEW_GROUPS: usize = 1 << 10;
 
 /// The number of bytes per group in addition to its key: for its number, its hash table entry and
 /// its position in the order.
 pub(crate) const GROUP_BYTES: usize = 64;
 
-/// The numbers of the keys in rows.
+/// The numbers of the keys that occur in rows.
 #[derive(Debug)]
 pub(crate) struct StreamGroups {
     /// The schema of the key columns.

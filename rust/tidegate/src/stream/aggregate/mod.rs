@@ -62,7 +62,7 @@ use ordered::OrderedColumns;
 /// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Work on more rows, or on more bytes of state, than this number is deferred, because it would
+/// Work on more than this number of rows, or of bytes in the state, is deferred, because it would
 /// take several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
@@ -381,7 +381,8 @@ impl AggregateTactic {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        // This happens before the rows are dropped, so that no source takes the room in between.
+        // This happens before the rows are dropped, so that no source takes up the free memory in
+        // the meantime.
         self.charge_state(common);
         drop(added);
         self.is_half_done = false;

@@ -35,7 +35,7 @@ impl AggregateTactic {
         if !self.by.is_empty() {
             writer.table(&self.groups.table(&numbers)?)?;
         }
-        // 2. The values whose smallest or largest is computed, in their order.
+        // 2. The values of columns whose minimum or maximum is computed, in ascending order.
         for values in &tables {
             writer.table(values)?;
         }

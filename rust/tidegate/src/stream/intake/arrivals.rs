@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 
 use super::rows::SourceRun;
 
-/// The rows that all sources have pushed, and the promises that the sources have made. Clones
-/// belong to one operator.
+/// The rows that all sources have pushed, and the promises that the sources have made. All clones
+/// belong to the same operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 

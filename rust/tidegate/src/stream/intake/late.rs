@@ -66,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// Returns the rows as they are kept in an operator. The charge covers the rows.
+    /// Returns the rows in the form in which an operator keeps them. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }
@@ -100,7 +100,7 @@ struct LateQueue {
     /// The pushes whose late rows are lent to a function that can fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// Changes each time another push becomes the first one.
+    /// A version number, which changes whenever a different push becomes the first one.
     version: u64,
 }
 
@@ -241,8 +241,8 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
 }
 
 /// Returns the type in which watermarks of a time column are reported. The type is that of the
-/// column. For integers, it is `int64`, because `lateness` can lower a watermark beyond the range
-/// of a short or unsigned integer.
+/// column. For integers, the type is `int64`, because `lateness` can lower a watermark beyond the
+/// range of a short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

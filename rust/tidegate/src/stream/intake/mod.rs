@@ -2,14 +2,14 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `source/` | a source: it takes pushed rows, and feeds the gate |
+//! | `source/` | a source, which accepts pushed rows and feeds them to the gate |
 //! | `stream.rs`, `rows.rs` | the description of a stream; rows of a source in the gate |
 //! | `sides.rs` | the side of each source of a join |
 //! | `ready.rs` | the rows that have left the gate |
 //! | `arrivals.rs` | rows that bypass the gate, for operators that do not need merged order |
 //! | `watermarks.rs` | the watermarks of all sources, some of which may be idle |
 //! | `late.rs` | late rows |
-//! | `news.rs`, `latency.rs` | whether there is work for a poll; how long rows took |
+//! | `news.rs`, `latency.rs` | whether there is work for a poll; the latency of rows |
 
 pub(crate) mod arrivals;
 pub(crate) mod late;
@@ -43,7 +43,7 @@ use source::{IntakeState, RestoredSource, Source, SourceStats, lock};
 use stream::Stream;
 use watermarks::Watermarks;
 
-/// Replaces the lateness in a snapshot, for a source that has none.
+/// The value that a snapshot contains for a source without a lateness.
 const NO_LATENESS: i64 = -1;
 
 /// The order in which an operator processes rows.
@@ -114,7 +114,7 @@ impl RestoredIntake {
 pub(super) struct Charges {
     sources: Vec<Charge>,
     late: Vec<Charge>,
-    /// The charge for the operator's state. The operator takes it over later.
+    /// The charge for the operator's state, which the operator takes over later.
     kept: Option<Charge>,
 }
 
@@ -432,7 +432,7 @@ impl Intake {
         let memory = &self.shared.memory;
         restored.added.iter().for_each(|_| memory.add_source());
         let charges = self.charge_all(restored, kept);
-        // Added sources bring their own accounts, including what they hold.
+        // Added sources have their own accounts, which include the bytes that they hold.
         if charges.is_err() {
             memory.keep_sources(self.sources.len());
         }

@@ -82,7 +82,8 @@ impl ReadyRuns {
 
     /// Selects adjacent rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> ReadyRuns {
-        // How many rows of each source precede and belong to the part.
+        // For each source, the number of rows that precede the part and the number of rows in the
+        // part.
         let mut counts: HashMap<u16, (usize, usize)> = HashMap::new();
         self.sources[..rows.start].iter().for_each(|&of| counts.entry(of).or_default().0 += 1);
         self.sources[rows.clone()].iter().for_each(|&of| counts.entry(of).or_default().1 += 1);
@@ -151,9 +152,9 @@ type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]
 pub(crate) enum Rest {
     /// There are more rows ready.
     More,
-    /// No row is ready now.
+    /// No rows are ready at this point.
     NotYet,
-    /// There will be no more.
+    /// There will be no more rows.
     End,
 }
 

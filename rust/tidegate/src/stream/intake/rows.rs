@@ -17,7 +17,7 @@ use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::Charge;
 
 /// The memory overhead of each row in an operator, in bytes. The overhead covers the row's entry in
-/// the gate. It also covers the entry in the state, unless that entry is larger.
+/// the gate. The row's entry in the state is also covered, unless that entry is larger.
 pub(crate) const ROW_BYTES: usize = 40;
 
 /// Rows from one source in the gate, in time order.
@@ -27,7 +27,7 @@ pub(crate) struct SourceRun {
     pub(crate) batch: RecordBatch,
     /// The time when the newest of these rows was pushed.
     pub(crate) pushed: Instant,
-    /// The memory charge, which is held for as long as the rows.
+    /// The memory charge, which is held for as long as the rows are.
     pub(crate) charge: Arc<Charge>,
 }
 

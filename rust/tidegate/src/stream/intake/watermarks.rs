@@ -20,7 +20,7 @@ use super::sides::tier;
 /// gate.
 type RankedTime = (i64, Rank);
 
-/// The watermarks. Clones belong to one operator.
+/// The watermarks. All clones belong to the same operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Watermarks(Arc<Mutex<SourceWatermarks>>);
 
@@ -51,7 +51,7 @@ enum WatermarkState {
     Closed,
 }
 
-/// Some of the sources.
+/// A subset of the sources.
 #[derive(Clone, Copy, Debug)]
 enum Scope {
     All,
@@ -193,8 +193,8 @@ impl Watermarks {
         all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Continues from what [`reached`](Self::reached) returned. Sources with these numbers must
-    /// exist.
+    /// Continues from the times that [`reached`](Self::reached) returned. Sources with these
+    /// numbers must exist.
     pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
         let mut all = self.0.lock();
         all.reached = reached.map(|(ts, last)| (ts, all.rank(last)));

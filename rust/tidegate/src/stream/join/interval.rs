@@ -57,8 +57,8 @@ impl Parallelism {
 /// Creates an interval join of sources with these schemas. `parallelism` determines how keys are
 /// assigned to threads. A key is split when the comparisons of a thread reach `load_factor` (1.2 by
 /// default) times the mean. An interval end that is computed from columns may be at most
-/// `max_width` away from the time of its row. Rows with ends that are farther away are set aside,
-/// as late rows are.
+/// `max_width` away from the time of its row. Rows whose ends are farther away are set aside, like
+/// late rows.
 ///
 /// This example matches each trade with the quotes that are at most 2 older:
 ///

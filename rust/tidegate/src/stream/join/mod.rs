@@ -61,8 +61,8 @@ use epoch::Epoch;
 pub use interval::{Parallelism, interval_join};
 pub use window::window_join;
 
-/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
-/// enough to produce results quickly.
+/// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide
+/// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 17;
 
 /// Comparing this many pairs, or emitting this many rows, takes only a few milliseconds, so the
@@ -82,7 +82,7 @@ pub(super) struct Query<'a> {
     pub(super) plan: JoinPlan,
     /// The explanation of the join, as shown to users.
     pub(super) explanation: Explanation,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
     /// The range of time differences between the rows of pairs, if it depends only on times.
     pub(super) within: Option<Interval>,
@@ -383,7 +383,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Takes rows for the next epoch. Returns their approximate number.
+    /// Takes rows for the next epoch. Returns the approximate number of rows.
     fn take(&mut self, common: &mut Common) -> Result<usize> {
         if self.arriving.as_ref().is_some_and(ArrivalQueue::is_empty) {
             // All rows that were taken have been joined, so the promises that followed them hold.
@@ -475,7 +475,7 @@ impl<P: Prepare> JoinTactic<P> {
 
     /// Continues joining the epoch. In merged order, rows that no later row can match are dropped
     /// after all results of the epoch have been produced. If rows of several epochs are being
-    /// joined, they are dropped earlier.
+    /// joined, unneeded rows are dropped earlier.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
         let join = &self.engine.join;
@@ -512,8 +512,8 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Settles rows at the current watermarks. Nothing is done if they have already been settled
-    /// and memory is not short.
+    /// Settles rows at the current watermarks. Nothing is done if this has already happened and
+    /// memory is not short.
     fn settle_anew(&mut self, common: &mut Common) -> Result<()> {
         let now = self.now(common);
         let is_short = common.intake.shared.memory.is_short();

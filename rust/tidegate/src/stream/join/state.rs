@@ -32,7 +32,8 @@ impl<P: Prepare> JoinTactic<P> {
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
-        // operator was polled. They are left out, so that the snapshot does not depend on it.
+        // operator was polled. Such rows are omitted, so that the snapshot does not depend on the
+        // polls.
         let needed = [Side::Left, Side::Right].map(|side| join.needed(side, now));
         for (store, needed) in self.stores.iter().zip(&needed) {
             writer.table(&match needed {

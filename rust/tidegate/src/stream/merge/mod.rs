@@ -230,7 +230,7 @@ impl Tactic for MergeTactic {
 /// The times at which the rows of a batch were pushed, with the number of rows for each time.
 type PushTimes = Vec<(Instant, u64)>;
 
-/// Plans the rows for the batches of a poll in order, one batch before it is requested.
+/// Plans the rows for a poll's batches in order, and stays one batch ahead of the requests.
 struct BatchPlanner<'a> {
     reader: &'a mut BlockReader<SourceRun>,
     planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,

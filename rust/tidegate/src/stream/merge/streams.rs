@@ -104,7 +104,7 @@ struct MergeState {
     closed: bool,
 }
 
-/// Specifies who is reading the streams that hold up the others.
+/// Specifies which thread reads the streams that hold up the others, if any.
 #[derive(Debug)]
 enum ReadState {
     Nobody,
@@ -370,7 +370,7 @@ impl MergeState {
                 _ if self.failed.is_some() => Ok(None),
                 None => Ok(None),
                 Some(Err(error)) => Err(error),
-                // Memory may run out. The streams must survive that, and so must the thread.
+                // Memory may run out. In that case, the streams and the thread must survive.
                 Some(Ok(batch)) => {
                     let schema = stream.batches.schema();
                     Error::catch(|| self.push(number, &schema, batch))

@@ -1,4 +1,4 @@
-//! The operator, into which sources feed rows and which a caller polls. The operator works in
+//! The operator, which receives rows from sources and is polled by a caller. The operator works in
 //! steps, and can pause between any two steps.
 //!
 //! This module contains the main loop that all operators share. A [`Tactic`] computes results from
@@ -8,11 +8,10 @@
 //!
 //! # Interrupted calls
 //!
-//! If a call is interrupted, it asks the current step to pause. Long steps check for such requests
-//! at points from which they can resume later; all other steps run to completion. If interrupted
-//! steps were undone, their work would be lost, and every engine would have to support undoing
-//! them. If a step were finished in the background, this could take minutes, during which the
-//! operator could do nothing else.
+//! An interrupted call asks the current step to pause. Long steps check for such requests at points
+//! from which they can resume later; all other steps run to completion. If interrupted steps were
+//! undone, their work would be lost, and every engine would have to support undoing them. Finishing
+//! a step in the background could take minutes, during which the operator could do nothing else.
 //!
 //! # Failures
 //!
@@ -264,7 +263,7 @@ impl Operator {
         WaitingRows::of(&self.common.intake.stats_by_rank(), self.common.latency.begun())
     }
 
-    /// Returns statistics about the operator up to now.
+    /// Returns statistics about the operator so far.
     pub fn stats(&self) -> Stats {
         let Common { intake, latency, .. } = &self.common;
         Stats {
@@ -409,8 +408,8 @@ impl Operator {
         Ok(())
     }
 
-    /// Processes the rows that are ready now without emitting their results, which the operator
-    /// that this one continues has already emitted. A join looks for old pairs again only if it has
+    /// Processes the rows that are ready without emitting their results. The operator that this one
+    /// continues has already emitted these results. A join looks for old pairs again only if it has
     /// to know which rows were matched. If `pause` is requested, this call fails, and a later call
     /// resumes the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Aggregates of the partners of each left row.
 //!
-//! A left row is final after the last time at which a row can match it. For all left rows, the
-//! distance to this time is the same, so they become final in order of arrival.
+//! A left row is final after the last time at which a row can match it. The distance to this time
+//! is the same for all left rows, so the rows become final in order of arrival.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
@@ -200,7 +200,7 @@ impl OfPartners {
         if !self.with_prevailing {
             return last;
         }
-        // An empty interval has rows before it that are after its end.
+        // If an interval is empty, rows before its start can be after its end.
         let before = self.interval.first(ts).map_or(i64::MAX, |first| first.saturating_sub(1));
         last.max(before)
     }

@@ -49,7 +49,7 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
 /// Specifies which left rows are final.
 #[derive(Debug)]
 pub(in crate::stream) enum FinalRows {
-    /// This number of first rows.
+    /// The given number of rows at the beginning.
     First(usize),
     /// All left rows except the given ones, which are in ascending order.
     AllBut(Vec<u32>),

@@ -6,10 +6,10 @@
 //!                                └▶ right rows within reach ─────────┴─▶ the join of tables ─▶ poll
 //! ```
 //!
-//! A left row waits until no further row can become its partner. The final left rows are then
-//! joined with the kept right rows, by the code that joins tables. Therefore, the results are
-//! identical, bit for bit, to those for tables. Results are sorted by the time at which their left
-//! row became final, and then in merged order. The order of the results depends only on the rows.
+//! A left row waits until no further row can become its partner. The code that joins tables then
+//! joins the final left rows with the kept right rows. Therefore, the results are identical, bit
+//! for bit, to those for tables. Results are sorted by the time at which their left row became
+//! final, and then in merged order. The order of the results depends only on the rows.
 //!
 //! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
 //!
@@ -17,7 +17,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `kind.rs` | what aggregates and as-of joins (`stream/join/asof.rs`) each do differently |
+//! | `kind.rs` | the parts in which aggregates and as-of joins (`stream/join/asof.rs`) differ |
 //! | `aggregates.rs` | aggregates of partners |
 //! | `standing.rs` | the last right row of each key |
 //! | `state.rs` | snapshots |
@@ -247,8 +247,8 @@ impl PartnerJob {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // This happens before the rows are dropped, so that no source takes the room in
-            // between.
+            // This happens before the rows are dropped, so that no source takes up the free memory
+            // in the meantime.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;
         }

@@ -15,7 +15,7 @@ use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
 /// The maximum number of rows in a batch of results. A few columns of this length fill a huge page.
-/// How results are divided into batches depends only on the results.
+/// The division of results into batches depends only on the results.
 pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
 /// Builds result batches from kept rows.

@@ -50,7 +50,7 @@ pub(super) struct JoinRequest {
     pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
     /// The record of pairs for which the condition of the join cannot be evaluated.

@@ -29,7 +29,7 @@ impl KeptKeys {
     }
 
     /// Adds the keys of further rows on a side, and returns their numbers. A row that matches
-    /// nothing has [`NO_KEY`].
+    /// nothing gets [`NO_KEY`].
     pub(crate) fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let keys = self.numbers.of(side, batch)?;
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {

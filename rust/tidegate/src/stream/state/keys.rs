@@ -18,7 +18,7 @@ use crate::columns::table::Table;
 /// Marks a key that has not been numbered yet.
 const UNKNOWN: u32 = NO_KEY - 1;
 
-/// The numbers of the keys in rows.
+/// The numbers of the keys that occur in rows.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
@@ -36,8 +36,8 @@ pub(crate) struct KeyNumbers {
 enum KeyNulls {
     /// A key that contains a null matches nothing.
     NoKey,
-    /// A value like any other. The number of the key that consists of a single null, if a row has
-    /// that key.
+    /// A null is a value like any other. The number of the key that consists of a single null, if a
+    /// row has that key.
     Group(Option<u32>),
 }
 
@@ -233,7 +233,7 @@ impl Numbers {
         found: &mut [u32],
     ) -> Result<()> {
         let mut rows = found.iter_mut();
-        // The place for the number of the next row, if the row has no number.
+        // The position for the number of the next row, if that row has no number.
         let mut next = || rows.next().filter(|number| **number == UNKNOWN);
         match self {
             Numbers::One => Ok(()),

@@ -3,7 +3,7 @@
 //! The history of rows determines the codes in a dictionary, the buffers for strings in views, the
 //! order of lists in list views, and the boundaries between runs of equal values. Plain columns
 //! show none of this history: they have no dictionaries, and they store each value once, in row
-//! order. Only the values that nulls hide remain unchanged.
+//! order. Only values at null positions remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, Arrow
     let ends = PrimitiveArray::<R>::from_iter_values(lasts.iter().map(|&run| ends[run]));
     let lasts = UInt64Array::from_iter_values(lasts.iter().map(|&run| run as u64));
     let values = take(&values, &lasts, None)?;
-    // The type contains more than the types of both: their nullability and metadata.
+    // The type also contains the nullability and the metadata of both children.
     ArrayData::builder(plain_type(array.data_type()))
         .len(array.len())
         .add_child_data(ends.into_data())
@@ -133,7 +133,7 @@ pub(crate) fn from_plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef
     match wanted {
         DataType::Dictionary(keys, values) => {
             let values = from_plain(array, values)?;
-            // Values of some types cannot be distinguished there.
+            // Values of some types cannot be cast to a dictionary.
             cast(&values, wanted).or_else(|_| dictionary::encoded(keys, &values))
         }
         _ => with_children(array, wanted, from_plain),

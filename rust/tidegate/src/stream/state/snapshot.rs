@@ -266,7 +266,7 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     (part(written), part(wanted))
 }
 
-/// Returns the first line of `query` that follows the lines that `other` has.
+/// Returns the line of `query` that follows as many lines as `other` has.
 fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
     query.lines().nth(other.lines().count())
 }
@@ -449,7 +449,7 @@ mod tests {
         extended.extend();
         let extended = extended.finish();
         assert!(Reader::new(&extended, "on: ts").expect("it is whole").is_extended());
-        // A query that continues where the other one ends differs in no line that both have.
+        // If one query continues where the other one ends, all lines that both have are equal.
         let content = |query: &str| Writer::new(query).0;
         for (written, wanted) in
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]

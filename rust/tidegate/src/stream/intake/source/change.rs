@@ -158,7 +158,7 @@ impl Source {
         Ok(())
     }
 
-    /// Applies a prepared change and publishes the promise. This cannot fail.
+    /// Applies a prepared change and publishes the promise. Applying a change cannot fail.
     pub(super) fn make(&mut self, change: Change) {
         self.told = Instant::now();
         if !self.is_idle {

@@ -1,5 +1,5 @@
-//! A source that follows another operator. Its rows are the results of that operator, which also
-//! determines the source's promises.
+//! A source that follows another operator. The source's rows are the results of that operator,
+//! which also determines the source's promises.
 
 use arrow_schema::Schema;
 use tidegate_operators::rows::Reorder;
@@ -10,9 +10,10 @@ use crate::stream::times::{LedSource, ResultTime, ResultTimes, led};
 use crate::{Error, Result};
 
 impl Source {
-    /// Makes the source follow an operator with these result times. Its rows will be the operator's
-    /// results, and its promises will be the operator's promises. Returns the columns from which
-    /// `of` computes the time of the source, or no columns if the time is a result column.
+    /// Makes the source follow an operator with these result times. The source's rows will be the
+    /// operator's results, and its promises will be the operator's promises. Returns the columns
+    /// from which `of` computes the time of the source, or no columns if the time is a result
+    /// column.
     pub fn follow(
         &mut self,
         times: &ResultTimes,

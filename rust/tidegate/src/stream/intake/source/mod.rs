@@ -2,8 +2,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `push.rs` | checks pushed rows, charges their memory, sets late ones aside |
-//! | `change.rs` | prepares a change to a source, and applies it, which cannot fail |
+//! | `push.rs` | checks pushed rows, charges their memory, and sets late rows aside |
+//! | `change.rs` | prepares a change to a source; applying the change cannot fail |
 //! | `life.rs` | promises, idle sources, and the ways in which a source ends |
 //! | `follow.rs` | a source whose rows are the results of another operator |
 //! | `snapshot.rs` | a source in a snapshot |
@@ -60,7 +60,7 @@ pub struct Source {
     name: Arc<str>,
     stream: Stream,
     shared: IntakeState,
-    /// Until it is closed.
+    /// The source's access to the gate, or `None` once the source has been closed.
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
     reorder: Reorder<Push>,

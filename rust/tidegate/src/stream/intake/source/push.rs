@@ -1,4 +1,4 @@
-//! Pushes rows into a source. Before that, all rows are checked and their memory is charged.
+//! Pushes rows into a source after all rows have been checked and their memory has been charged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,8 +22,8 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. The call accepts all of the rows or none of them. No rows are accepted if the
-    /// call fails, or if `stop` is requested before the first row has been accepted.
+    /// Adds rows. The call accepts either all of the rows or none of them. No rows are accepted if
+    /// the call fails, or if `stop` is requested before the first row has been accepted.
     ///
     /// The columns can be in a different order, and they can have other types if these represent
     /// the same values.

@@ -83,7 +83,7 @@ impl Source {
             let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
             rows.extend(run.ts.iter().copied().zip(places));
         }
-        // Sorting by time and then by place preserves the order of arrival.
+        // Sorting by time and then by position preserves the order of arrival.
         rows.sort_unstable();
         let places: Vec<Place> = memory::collect(rows.iter().map(|&(_, place)| place));
         let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
