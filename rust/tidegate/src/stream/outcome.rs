@@ -49,9 +49,9 @@ pub struct Stats {
     /// The time below which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
-    /// The time in seconds from the push of a row until the row has been processed and the results
-    /// that it makes final have been produced: the median, the 99th percentile and the maximum.
-    /// `None` before the first row.
+    /// The latency in seconds, as the median, the 99th percentile and the maximum. The latency of a
+    /// row is the time from its push until it has been processed and the results that it makes
+    /// final have been produced. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
     /// The number of bytes that count toward the memory limit.
     pub memory: usize,

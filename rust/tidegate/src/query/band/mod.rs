@@ -17,9 +17,9 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// If a left row has more candidates than this, rows are inserted into an index, so that only rows
-/// within a window are compared. According to measurements, checking this many candidates takes as
-/// long as using the index.
+/// If left rows have more candidates than this on average, rows are inserted into an index, so that
+/// only rows within a window are compared. According to measurements, checking this many candidates
+/// takes as long as using the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join, which selects pairs of rows from two tables.

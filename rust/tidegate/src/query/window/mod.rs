@@ -25,8 +25,9 @@ pub enum Window {
 
 /// A window join, which selects pairs of rows from two tables.
 ///
-/// A pair is in the result if its earlier row, in merged order, is still in its side's window when
-/// the later row arrives, all `by` columns are equal and `predicate` holds.
+/// A pair is in the result if all `by` columns are equal and `predicate` holds. In addition, the
+/// earlier row of the pair, in merged order, must still be in its side's window when the later row
+/// arrives.
 ///
 /// This example pairs each ask with the bids that are at least as high and at most 5 apart in time:
 ///

@@ -18,8 +18,8 @@ const GROUP: usize = 8;
 /// column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
 
-/// If rows of two chunks are at most this far apart, they are also copied at the same time, because
-/// their values are cached or are loaded in order.
+/// Rows of two chunks are also copied at the same time if they are at most this far apart. In that
+/// case, their values are cached or are loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// The number of groups in flight. While the values of the newest group are prefetched, those of

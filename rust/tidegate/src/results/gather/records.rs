@@ -14,8 +14,8 @@ use super::column::Column;
 const PART_ROWS: usize = 1 << 15;
 
 /// The maximum number of bytes that records may take up for each row on either side of a table
-/// join. A table join should use at most 40 bytes per row in addition to its inputs and its result,
-/// and some of these bytes are needed for the pairs.
+/// join. A table join should use at most 40 bytes per row in addition to its inputs and its result.
+/// Some of these bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
 /// Several columns, which are stored row by row.

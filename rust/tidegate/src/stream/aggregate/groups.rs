@@ -20,7 +20,8 @@ use crate::{Error, Result};
 /// Nulls come last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Unused numbers are searched for each time this many numbers have been added.
+/// Unused groups are searched for once the number of groups exceeds twice the number that remained
+/// after the last search, plus this number.
 const NEW_GROUPS: usize = 1 << 10;
 
 /// The number of bytes per group in addition to its key: for its number, its hash table entry and

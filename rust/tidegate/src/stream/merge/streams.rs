@@ -68,8 +68,9 @@ impl std::fmt::Debug for MergeInput {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Several threads can use the merge. No lock is held while a stream that can wait is asked for a
-/// batch, so such a stream can call [`stats`](Self::stats) or [`close`](Self::close) on this merge.
+/// Several threads can use the merge. No lock is held while a batch is requested from a stream that
+/// can wait. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
+/// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,

@@ -544,8 +544,8 @@ impl Operator {
         self.standing.insert(Halt { error, results }).error.clone()
     }
 
-    /// Tells the sources why the operator accepts no rows, or that it accepts rows again. A memory
-    /// limit is reported only to sources whose rows do not fit.
+    /// Informs the sources why the operator accepts no rows, or that it accepts rows again. A
+    /// memory limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));

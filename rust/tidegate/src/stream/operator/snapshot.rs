@@ -22,9 +22,9 @@ impl Operator {
     /// rows, unless a poll has already returned them. If `pause` is requested, the call fails, and
     /// a later call resumes the work.
     ///
-    /// A snapshot contains the sources, the rows that are not ready yet, the late rows, the state
-    /// that the operator keeps of all other rows, and the results that have not been returned. The
-    /// content of a snapshot does not depend on the number of threads.
+    /// A snapshot contains the sources, the rows that are not ready yet, the late rows, and the
+    /// results that have not been returned. For all other rows, the snapshot contains the state
+    /// that the operator keeps. The content of a snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         self.tactic.release();
