@@ -39,7 +39,7 @@ pub(super) struct Readers(Arc<Mutex<Log>>);
 struct Log {
     /// The batches that at least one reader has not read yet.
     batches: VecDeque<ResultBatch>,
-    /// The number of the first of these batches.
+    /// The number of the first batch in `batches`.
     first: u64,
     /// For each reader, the number of the next batch.
     next: BTreeMap<u64, u64>,

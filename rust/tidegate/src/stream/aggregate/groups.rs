@@ -17,7 +17,7 @@ use crate::results::gather::Column;
 use crate::stream::state::keys::{KeyNumbers, copied};
 use crate::{Error, Result};
 
-/// Nulls come last.
+/// Nulls sort last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
 /// Unused groups are searched for once the number of groups exceeds twice the number that remained

@@ -211,8 +211,8 @@ fn aggregation(
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
-    // The memory that a row may add to the state is charged with the row, so that the state always
-    // has room for it.
+    // The memory that a row may add to the state is charged with the row, so that there is always
+    // enough memory for the state.
     let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
     let (chosen, rows) = chosen(&plan)?;
     let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();

@@ -234,9 +234,9 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 5. If a source finds no room, release the rows that are kept only for results that are
-        //    held back. This happens once per arrival of rows. Otherwise, it would happen again
-        //    whenever a source retries and is refused.
+        // 5. If there is no memory for a source's rows, release the rows that are kept only for
+        //    results that are held back. Rows are released only once after new rows have arrived.
+        //    Otherwise, this would be repeated whenever a source retries and is refused.
         let memory = &common.intake.shared.memory;
         if common.rest == Rest::NotYet
             && self.engine.join.holds_back()

@@ -197,7 +197,7 @@ fn a_join_whose_restore_failed_half_way_is_closed() {
 fn a_join_that_refused_a_snapshot_is_as_it_was() {
     let mut snapshot = join().snapshot(&Stop::default()).expect("no rows");
     let content = snapshot.len() - 4;
-    // The number of results that were not handed out.
+    // The number of results that have not been returned.
     snapshot[content - 1] = 0xff;
     let checksum = crc32fast::hash(&snapshot[..content]);
     snapshot[content..].copy_from_slice(&checksum.to_le_bytes());

@@ -83,8 +83,9 @@ impl Operator {
         let intake = common.intake.read(&mut reader)?;
         let row_bytes = common.intake.shared.row_bytes;
         let most = tactic.batch_rows().unwrap_or(usize::MAX);
-        // The tactic reads and checks its part before it asks to be admitted. The rest is then read
-        // and checked, and memory is reserved for everything, before any state is changed.
+        // The tactic reads and checks its part of the snapshot before it calls `admit`. The rest is
+        // then read and checked, and memory is reserved for everything, before any state is
+        // changed.
         let mut admitted = None;
         let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
             let handed_out = reader.rows()?;

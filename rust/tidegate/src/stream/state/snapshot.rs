@@ -75,7 +75,7 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes which rows have been matched, and for how many of the first rows this is settled.
+    /// Writes which rows have been matched, and how many of the first rows are settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);

@@ -163,7 +163,7 @@ impl Source {
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         let IntakeState { news, memory, broken, late, watermarks, .. } = &self.shared;
         // 1. Check this before requesting memory. From then on, the operator releases nothing until
-        //    there is news, unless there are late rows that its driver fetches.
+        //    there is a notification, unless there are late rows that its driver fetches.
         let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
         let is_settled =
             self.was_refused && news.is_settled() && (!is_fetched || late.bytes() == 0);
