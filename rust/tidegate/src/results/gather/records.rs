@@ -1,5 +1,5 @@
 //! Columns that are stored row by row, for results whose rows are scattered: reading a row then
-//! costs one cache miss instead of one per column.
+//! touches one cache line instead of one per column.
 
 use std::sync::Arc;
 

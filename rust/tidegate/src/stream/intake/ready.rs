@@ -158,7 +158,7 @@ pub(crate) enum Rest {
     End,
 }
 
-/// Plans to process about `rows` ready rows at most.
+/// Plans the processing of at most about `rows` ready rows.
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,

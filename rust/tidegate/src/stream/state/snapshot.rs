@@ -47,7 +47,7 @@ impl Writer {
         writer
     }
 
-    /// Adds data about sources to the rest of the snapshot.
+    /// Switches to the format with additional data about sources.
     pub(crate) fn extend(&mut self) {
         self.0[MAGIC.len()..][..size_of::<u16>()].copy_from_slice(&EXTENDED.to_le_bytes());
     }
