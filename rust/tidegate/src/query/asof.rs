@@ -14,10 +14,10 @@ use crate::{Error, Result};
 /// An as-of join: matches each row of the left table with the row of the right table that is
 /// nearest in time.
 ///
-/// Right rows are candidates if all `by` columns are equal, the time is on the side that `strategy`
-/// specifies and no further away than `tolerance`, and `predicate` holds. The partner is the
-/// nearest candidate. Among candidates with equal times, the partner is the last row if they
-/// precede the left row, and the first if they follow it.
+/// A right row is a candidate if all `by` columns are equal, its time lies in the direction that
+/// `strategy` specifies and within `tolerance`, and `predicate` holds. The nearest candidate is the
+/// partner. Among candidates with equal times, the partner is the last one if they precede the left
+/// row, and the first one if they follow it.
 ///
 /// This example matches each trade with the last quote of its symbol:
 ///
@@ -59,11 +59,11 @@ use crate::{Error, Result};
 pub struct AsofJoin {
     /// The time column of each side.
     pub on: (String, String),
-    /// The side of a left row on which its partner is searched for.
+    /// The direction in which to search for a left row's partner.
     pub strategy: Strategy,
-    /// The largest time distance between partners, inclusive; `None` for no bound.
+    /// The maximum time distance between partners, inclusive; `None` for no limit.
     pub tolerance: Option<Bound>,
-    /// True if rows with equal times can be partners.
+    /// True if two rows with equal times can be partners.
     pub allow_exact_matches: bool,
     /// The options that all joins have. Unmatched right rows cannot be kept.
     pub options: JoinOptions,
@@ -127,7 +127,7 @@ impl AsofJoin {
         Ok(QueryPlan { looks_back, ..query })
     }
 
-    /// Returns the text that determines the results.
+    /// Returns the text that identifies the query's results.
     pub(crate) fn identity(&self, left: &Schema, right: &Schema) -> Identity {
         self.options.identity(
             "asof_join",
@@ -141,7 +141,7 @@ impl AsofJoin {
         )
     }
 
-    /// Returns the lines of an explanation that describe which pairs match.
+    /// Returns the lines of the explanation that describe which pairs match.
     pub(crate) fn describe(&self, plan: &AsofPlan) -> Vec<String> {
         let (l, r) = (format!("left.{}", self.on.0), format!("right.{}", self.on.1));
         let equal = if self.allow_exact_matches { "=" } else { "" };

@@ -1,13 +1,14 @@
-//! The identity of a query: a string that determines its results and is stored in snapshots.
+//! The identity of a query: a string that determines the query's results and is stored in
+//! snapshots.
 //!
-//! Queries with equal identities have the same results, so the identity does not include threads,
+//! Queries with equal identities have equal results, so the identity does not include threads,
 //! memory limits or algorithms.
 
 use std::fmt::{Debug, Display, Write};
 
 use arrow_schema::Schema;
 
-/// Names and values, one per line.
+/// Names with their values, one pair per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(String);
 
@@ -31,7 +32,7 @@ impl Identity {
         self.line(name, columns.join(", "))
     }
 
-    /// Returns the text for this number of sources and their lateness.
+    /// Adds the number of sources and their lateness, and returns the text.
     pub(crate) fn sources(self, sources: impl Debug, lateness: impl Debug) -> String {
         self.line("sources", format_args!("{sources:?}"))
             .line("lateness", format_args!("{lateness:?}"))

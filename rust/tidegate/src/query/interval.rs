@@ -15,9 +15,9 @@ use crate::{Error, Result};
 
 /// An interval join, which selects pairs of rows from two tables.
 ///
-/// A pair `(l, r)` is in the result if all `by` columns are equal,
-/// `l.ts + lower <= r.ts <= l.ts + upper` (`closed` specifies which ends are included) and
-/// `predicate` holds. An end is either the same for all rows or the value of an expression over the
+/// A pair `(l, r)` is in the result if all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts +
+/// upper` (`closed` specifies which ends are included) and `predicate` holds. An end of the
+/// interval is either at the same distance for all rows, or the value of an expression over the
 /// columns of one side ([`End`]).
 ///
 /// This example matches each trade with the quotes of its symbol that are at most 2 older:
@@ -61,11 +61,11 @@ use crate::{Error, Result};
 pub struct IntervalJoin {
     /// The time column of each side.
     pub on: (String, String),
-    /// The distance from the left time at which matches begin; `None` for no bound.
+    /// The distance from the left time to the start of the interval; `None` for no bound.
     pub lower: Option<End>,
-    /// The distance from the left time at which matches end; `None` for no bound.
+    /// The distance from the left time to the end of the interval; `None` for no bound.
     pub upper: Option<End>,
-    /// The ends of the interval that are included.
+    /// The ends that belong to the interval.
     pub closed: Closed,
     /// The options that all joins have.
     pub options: JoinOptions,
@@ -80,34 +80,35 @@ pub(crate) struct IntervalPlan {
     pub(crate) join: JoinPlan,
 }
 
-/// The ends of the intervals of left rows.
+/// The ends of the left rows' intervals.
 #[derive(Debug)]
 pub(crate) enum IntervalEnds {
-    /// Ends at the same distance from the left time for all rows.
+    /// Ends that are at the same distance from the left time for all rows.
     Fixed(Interval),
-    /// Ends that differ from row to row.
+    /// Ends that vary from row to row.
     OfRows(RowEnds),
 }
 
-/// The algorithm shown in explanations if one end belongs to the left side and the other to the
+/// The algorithm shown in explanations if one end is computed on the left side and the other on the
 /// right side.
 const OF_MIXED_ENDS: &str = "lists of the right rows that are open at selected times; a row whose \
                              end is on the wrong side of its time is compared with more rows than \
                              it matches";
 
-/// The bounds of a join whose rows arrive over time.
+/// The bounds of a streaming interval join.
 #[derive(Debug)]
 pub(crate) struct IntervalBounds {
-    /// The interval of time differences that contains all pairs.
+    /// The interval of time differences that covers all pairs.
     pub(crate) interval: Interval,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(crate) widths: [Option<Width>; 2],
-    /// The maximum distance between ends and the times of their rows, if the ends are computed.
+    /// The maximum distance between a computed end and the time of its row, if any ends are
+    /// computed.
     max_width: Option<i64>,
 }
 
 impl IntervalBounds {
-    /// Returns the line of an explanation about rows that are set aside.
+    /// Returns the line of the explanation that describes which rows are set aside.
     pub(crate) fn describe(&self, unit: Unit) -> Option<String> {
         self.max_width.map(|most| {
             format!(
@@ -120,8 +121,8 @@ impl IntervalBounds {
 }
 
 impl IntervalPlan {
-    /// Returns the time differences at which rows can match. Ends that differ from row to row do
-    /// not limit the reach.
+    /// Returns the range of time differences between matching rows. Ends that vary from row to row
+    /// do not limit this range.
     fn reach(&self) -> Reach {
         match self.ends {
             IntervalEnds::Fixed(interval) => Reach::of_interval(self.times, interval),
@@ -181,8 +182,8 @@ impl IntervalJoin {
         self.row_ends().contains(&true)
     }
 
-    /// Returns, for streaming rows, the interval that contains all pairs, given the maximum
-    /// distance between an end and the time of its row.
+    /// Returns the interval that covers all pairs of streaming rows, given the maximum distance
+    /// between an end and the time of its row.
     pub(crate) fn bounded(
         &self,
         plan: &IntervalPlan,
@@ -211,8 +212,8 @@ impl IntervalJoin {
         }
     }
 
-    /// Returns the condition on the pairs within the interval that contains all results, unless
-    /// every such pair is a result.
+    /// Returns the condition on pairs in the interval that covers all results, or `None` if every
+    /// pair in that interval is a result.
     pub(crate) fn condition_within(
         &self,
         plan: &IntervalPlan,
@@ -262,7 +263,7 @@ impl IntervalJoin {
         )
     }
 
-    /// Does the same as [`identity`](Self::identity) for rows that arrive over time.
+    /// Does the same as [`identity`](Self::identity) for streaming rows.
     pub(crate) fn stream_identity(
         &self,
         bounded: &IntervalBounds,

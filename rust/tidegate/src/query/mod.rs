@@ -1,5 +1,5 @@
-//! Queries, which specify the columns to read, the rows that match, and the names in the result.
-//! Nothing in this module runs a query.
+//! Queries, which specify the columns to read, the rows that match, and the column names in the
+//! result. This module does not run queries.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | `partners.rs` | aggregates of each left row's partners in a join |
 //! | `output.rs` | the names and types of the result's columns |
 //! | `plan.rs` | the columns that a query reads and returns, as seen from Python |
-//! | `identity.rs` | the text that determines a query's results, and which snapshots store |
+//! | `identity.rs` | the text that identifies a query's results, as stored in snapshots |
 
 pub mod aggregate;
 pub(crate) mod asof;

@@ -17,21 +17,21 @@ use crate::columns::table::Names;
 /// The options that all joins have, in addition to the relation that defines their pairs.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
-    /// Pairs of columns that must be equal.
+    /// Pairs of columns whose values must be equal.
     pub by: Vec<(String, String)>,
     /// A condition on matching pairs.
     pub predicate: Option<Expr>,
     /// The kind of join, which determines the rows of the result.
     pub how: How,
-    /// The suffix of right columns whose names also occur on the left side.
+    /// The suffix for right columns whose names also occur on the left side.
     pub suffix: String,
-    /// The columns of the result; `None` for all.
+    /// The columns of the result; `None` for all columns.
     pub columns: Option<Vec<String>>,
     /// The number of threads.
     pub threads: usize,
     /// The maximum number of rows in the result.
     pub max_rows: Option<u64>,
-    /// The maximum number of rows in a batch; `None` for batches of a few megabytes.
+    /// The maximum number of rows in a result batch; `None` for batches of a few megabytes.
     pub batch_rows: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// Makes the condition record the pairs for which it cannot be computed.
+    /// Makes the condition record in `faults` the pairs for which it cannot be evaluated.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }
@@ -71,7 +71,7 @@ impl JoinOptions {
         Ok(JoinPlan { keys, predicate, columns, schema })
     }
 
-    /// Returns the text that determines the results of a join with these options and this relation.
+    /// Returns the text that identifies the results of a join with these options and this relation.
     pub(crate) fn identity(
         &self,
         operator: &str,
@@ -126,7 +126,7 @@ impl JoinPlan {
         })
     }
 
-    /// Returns the line of an explanation that describes how the right rows of a run are found.
+    /// Returns the line of an explanation that describes how the right rows of a run are looked up.
     pub(crate) fn describe_index(&self) -> String {
         let runs = "  index      right rows grouped by key, in time order";
         let Some(predicate) = &self.predicate else { return runs.to_owned() };

@@ -1,4 +1,4 @@
-//! The columns of a join's result: their names and their origins.
+//! The columns of a join's result, with their names and origins.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,13 +25,14 @@ pub(crate) struct Shape<'a> {
 pub(crate) enum OutputColumn {
     Left(usize),
     Right(usize),
-    /// A key column with the same name on both sides, for results whose rows can lack a left row.
+    /// A key column with the same name on both sides, for results that can contain rows without a
+    /// left row.
     Either(usize, usize),
 }
 
 impl Shape<'_> {
-    /// Returns the result's columns: the left ones, then the right ones except for keys with the
-    /// same name, or the ones that `columns` selects.
+    /// Returns the columns of the result: those that `columns` selects or, by default, the left
+    /// columns followed by the right columns, except for keys with the same name.
     pub(crate) fn output(
         &self,
         left: &Schema,
@@ -124,7 +125,7 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the result columns, each with the input columns that supply its values.
+/// Returns the columns of the result, each with the input columns that supply its values.
 fn origins<'a>(
     columns: &[OutputColumn],
     fields: &'a [FieldRef],

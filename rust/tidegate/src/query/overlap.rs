@@ -9,15 +9,15 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An overlap join, which selects pairs of rows whose intervals have a point in common. Each row
-/// has a start and an end.
+/// An overlap join, which selects pairs of rows whose intervals overlap. Each row has a start and
+/// an end.
 ///
-/// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`,
-/// `r.start <= l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends:
-/// `<` replaces `<=`, and an empty interval overlaps nothing. A row without a start or an end also
-/// overlaps nothing.
+/// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`, `r.start <=
+/// l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends: comparisons
+/// use `<` instead of `<=`, and an empty interval overlaps nothing. A row whose start or end is
+/// null also overlaps nothing.
 ///
-/// This example matches each alarm with the jobs that ran while it was on:
+/// This example matches each alarm with the jobs that were running during the alarm:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -57,9 +57,9 @@ use crate::{Error, Result};
 pub struct OverlapJoin {
     /// The start and end columns of the left and the right side.
     pub on: [(String, String); 2],
-    /// [`Closed::Both`], or [`Closed::Left`] for intervals that exclude their ends.
+    /// [`Closed::Both`], or [`Closed::Left`] if intervals exclude their ends.
     pub closed: Closed,
-    /// The minimum length of the common part; `None` for a single point.
+    /// The minimum length of the overlap; `None` if a single point is enough.
     pub min_overlap: Option<Bound>,
     /// The options that all joins have.
     pub options: JoinOptions,
@@ -72,7 +72,7 @@ pub(crate) const OF_PAIRS: &str = " + 8 per pair, for up to 4,194,304 pairs at a
 pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at selected times; O(n \
                                    log n + m log m + pairs), however long rows are";
 
-/// The line of an explanation that describes the order of right rows.
+/// The line of an explanation that describes the order of the right rows.
 pub(crate) const BY_START: &str =
     "  index      right rows grouped by key, in the order of their starts";
 
@@ -82,8 +82,8 @@ pub(crate) struct OverlapPlan {
     /// The start and end columns of each side.
     pub(crate) columns: [(usize, usize); 2],
     pub(crate) unit: Unit,
-    /// The minimum number of steps from the later start to the earlier end; at least 1 if intervals
-    /// exclude their ends.
+    /// The minimum number of time steps from the later start to the earlier end, which is at least
+    /// 1 if intervals exclude their ends.
     pub(crate) least: i64,
     pub(crate) join: JoinPlan,
 }

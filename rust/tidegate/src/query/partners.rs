@@ -1,4 +1,4 @@
-//! Aggregates of the partners of each left row of a join.
+//! Aggregates of the partners of each left row in a join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::columns::row_ends::Width;
 use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
 
-/// A join that returns, instead of pairs, one row for each left row: its columns and aggregates of
-/// its partners, the right rows that it would pair with.
+/// A join that returns one row per left row instead of pairs. Each result row contains the left
+/// row's columns and aggregates of its partners, which are the right rows that it would pair with.
 ///
 /// This example computes the mean price of the quotes that are at most 2 older than each trade:
 ///
@@ -70,7 +70,7 @@ use crate::{Error, Result, shown};
 pub struct PartnerAggregation {
     pub(crate) join: PartnerJoin,
     pub(crate) aggregates: Vec<Aggregate>,
-    /// True if left rows without partners are in the result.
+    /// True if the result includes left rows without partners.
     pub(crate) keeps_all: bool,
 }
 
@@ -81,7 +81,7 @@ pub enum PartnerJoin {
     Interval {
         /// The join.
         join: IntervalJoin,
-        /// True if the last right row of the key before the interval is also a partner.
+        /// True if the last right row with the same key before the interval is also a partner.
         with_prevailing: bool,
     },
     /// The right rows within the window.
@@ -92,30 +92,30 @@ pub enum PartnerJoin {
     Overlap(OverlapJoin),
 }
 
-/// The plan of aggregates of partners.
+/// The plan for aggregating partners.
 #[derive(Debug)]
 pub(crate) struct PartnersPlan {
-    /// The functions of right rows.
+    /// The aggregate functions, which are applied to right rows.
     pub(crate) functions: FunctionsPlan,
     pub(crate) inputs: InputPlan,
     /// The left columns, followed by the aggregates.
     pub(crate) schema: SchemaRef,
 }
 
-/// The plan for aggregates of partners in streams.
+/// The plan for aggregating partners in streams.
 #[derive(Debug)]
 pub(crate) struct PartnerStreamPlan {
     /// The time column of each side.
     pub(crate) times: (usize, usize),
     pub(crate) unit: Unit,
-    /// The times of partners, relative to a left row. Rows at these times are not necessarily
-    /// partners.
+    /// The times of a left row's partners, relative to the left row. Rows within these times are
+    /// not necessarily partners.
     pub(crate) interval: Interval,
-    /// True if the last right row of the key before the interval is also a partner.
+    /// True if the last right row with the same key before the interval is also a partner.
     pub(crate) with_prevailing: bool,
     /// True if partners are found by comparing pairs of rows.
     pub(crate) looks_at_pairs: bool,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(crate) widths: [Option<Width>; 2],
     /// The left columns of the result.
     pub(crate) join: JoinPlan,
@@ -123,7 +123,7 @@ pub(crate) struct PartnerStreamPlan {
     pub(crate) schema: SchemaRef,
     /// The text that determines the results.
     pub(crate) identity: Identity,
-    /// The lines of an explanation that describe the rows of the result.
+    /// The lines of the explanation that describe the rows of the result.
     pub(crate) lines: Vec<String>,
 }
 
@@ -138,9 +138,9 @@ impl PartnerAggregation {
         }
     }
 
-    /// Creates aggregates of the partners that `join` determines; the value of its `how` is
-    /// ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only left
-    /// rows with partners.
+    /// Creates a query that aggregates the partners that `join` determines; the value of its `how`
+    /// is ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only
+    /// left rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
         let keeps_all = match how {
             How::Left => true,
@@ -310,7 +310,7 @@ impl PartnerAggregation {
         })
     }
 
-    /// Returns whether the query only counts partners.
+    /// Returns whether the partners are only counted.
     pub(crate) fn are_counts(&self) -> bool {
         let is_count = |one: &Aggregate| {
             matches!(one.function, Function::Count)
@@ -320,13 +320,13 @@ impl PartnerAggregation {
         self.aggregates.iter().all(is_count)
     }
 
-    /// Returns which left rows the result keeps: `left` for all of them, or `inner` for those with
-    /// partners.
+    /// Returns which left rows the result contains: `left` for all of them, or `inner` for those
+    /// with partners.
     pub fn how(&self) -> &'static str {
         if self.keeps_all { "left" } else { "inner" }
     }
 
-    /// Returns the lines of an explanation that name the functions and the prevailing row.
+    /// Returns the lines of the explanation that name the functions and mention the prevailing row.
     fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let prevailing = match self.join {
@@ -338,7 +338,7 @@ impl PartnerAggregation {
         std::iter::once(format!("  aggregates {}", aggregates.join(", "))).chain(prevailing)
     }
 
-    /// Returns the explanation of the join, including lines about the partners.
+    /// Returns the explanation of the join, with additional lines about the partners.
     fn explain(&self, join: &str, plan: &PartnersPlan, is_scanned: bool) -> String {
         let mut lines: Vec<String> = join.lines().map(str::to_owned).collect();
         lines[0] = lines[0].replace("(semi)", &format!("({}), aggregates of partners", self.how()));
@@ -394,7 +394,8 @@ fn of_time(windows: &WindowPlan) -> Result<Interval> {
 }
 
 impl PartnerJoin {
-    /// Returns whether partners are checked one by one, regardless of the condition.
+    /// Returns whether partners are found by checking pairs one by one, even if there is no
+    /// condition.
     fn looks_at_pairs(&self) -> bool {
         match self {
             PartnerJoin::Interval { join, .. } => join.has_row_ends(),

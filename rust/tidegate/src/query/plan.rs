@@ -1,4 +1,5 @@
-//! The columns that a join or an aggregation reads and returns, determined before it runs.
+//! The columns that a join or an aggregation reads and returns, as determined before the query
+//! runs.
 
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use tidegate_operators::band::Band;
@@ -15,56 +16,57 @@ use crate::{Error, Result};
 /// The plan of a join of tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
-    /// An explanation of the join for users.
+    /// An explanation of the join, for users.
     pub explanation: String,
     /// The schema of the result.
     pub schema: SchemaRef,
-    /// The columns that the join reads from the left and the right table, in ascending order.
+    /// The columns that the join reads from each table, in ascending order.
     pub reads: [Vec<usize>; 2],
     /// For each result column, the left and right columns from which it is computed.
     pub origins: Vec<(Option<usize>, Option<usize>)>,
     /// The left and right columns of each key.
     pub keys: Vec<(usize, usize)>,
-    /// The band columns. A row whose value in such a column is null or NaN matches nothing.
+    /// The band columns. A row with a null or NaN in such a column matches nothing.
     pub bands: Vec<Reach>,
-    /// The time columns, if matches depend on them.
+    /// The time columns, if matches depend on times.
     pub time: Option<Reach>,
-    /// The smallest and largest time differences in a pair, inclusive; `None` for no bound.
+    /// The smallest and the largest time difference within a pair, inclusive; `None` for no limit.
     pub distances: (Option<i64>, Option<i64>),
     /// The start and end columns of each side, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
-    /// True if a key's last right row before the interval can match, however old it is.
+    /// True if, for each key, the last right row before the interval can match, no matter how old
+    /// it is.
     pub looks_back: bool,
     /// The columns of each side that the condition reads.
     pub condition_reads: [Vec<usize>; 2],
     /// The time unit of an interval or overlap join.
     pub(crate) unit: Option<Unit>,
-    /// For an interval join: the ends that vary from row to row.
+    /// For an interval join, the ends that vary from row to row.
     pub(crate) row_ends: Option<RowEnds>,
 }
 
-/// The maximum distance, in one column, between the two rows of a pair.
+/// The maximum distance between the two rows of a pair in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reach {
     /// The column of each side.
     pub columns: (usize, usize),
-    /// The smallest `right - left` of a pair; `None` for no bound.
+    /// The smallest value of `right - left` in a pair; `None` for no bound.
     pub lower: Option<Difference>,
-    /// The largest `right - left` of a pair; `None` for no bound.
+    /// The largest value of `right - left` in a pair; `None` for no bound.
     pub upper: Option<Difference>,
 }
 
 /// The difference between two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// A difference between times, in the finer of the two sides' units; between decimals, in units
-    /// of their last decimal place; or between integers.
+    /// A difference between two times, decimals or integers. Times are in the finer of the two
+    /// sides' units, and decimals in units of their last decimal place.
     Steps(i64),
     /// A difference between floating-point numbers.
     Float(f64),
 }
 
-/// Returns the smallest and largest distances within an interval, inclusive.
+/// Returns the smallest and the largest distance within an interval, inclusive.
 pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
     let Interval { lower, upper, closed } = interval;
     let is_open_below = matches!(closed, Closed::Right | Closed::Neither);
@@ -150,13 +152,13 @@ impl QueryPlan {
         plan.reading(condition_reads)
     }
 
-    /// Returns this plan, adapted to an interval join whose ends differ from row to row.
+    /// Adapts this plan to an interval join whose ends vary from row to row.
     pub(crate) fn with_row_ends(self, ends: &RowEnds) -> Self {
         let plan = self.reading([ends.columns(Origin::Left), ends.columns(Origin::Right)]);
         QueryPlan { row_ends: Some(ends.clone()), ..plan }
     }
 
-    /// Returns the columns of each side from which the ends of intervals are computed.
+    /// Returns the columns of each side from which interval ends are computed.
     pub fn end_reads(&self) -> [Vec<usize>; 2] {
         [Origin::Left, Origin::Right]
             .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
@@ -170,9 +172,9 @@ impl QueryPlan {
         time::length(name, length, unit)
     }
 
-    /// Returns the columns that tables with these schemas must have for the join to return the same
-    /// result: the columns that it reads, and the left columns whose names clash with those of
-    /// right columns, which therefore get a suffix.
+    /// Returns the columns that tables with these schemas need for the join to return the same
+    /// result. These are the columns that the join reads, and the left columns that have the same
+    /// names as right columns. Such right columns get a suffix.
     pub fn needed(&self, left: &Schema, right: &Schema) -> [Vec<usize>; 2] {
         let clashes = |(field, &(_, right_at)): (&FieldRef, &(Option<usize>, Option<usize>))| {
             let name = right.field(right_at?).name();
@@ -186,7 +188,7 @@ impl QueryPlan {
         [of_left, of_right]
     }
 
-    /// Returns the same plan for a join that also reads these columns from each side.
+    /// Adds these columns of each side to those that the join reads.
     pub(crate) fn reading(mut self, columns: [Vec<usize>; 2]) -> Self {
         for (reads, columns) in self.reads.iter_mut().zip(columns) {
             reads.extend(columns);

@@ -1,5 +1,5 @@
-//! The joins and aggregations from published papers, which can be selected by name; no other file
-//! of this crate refers to them.
+//! The joins and aggregations from published papers, which can be selected by name. No other file
+//! in this crate refers to them.
 
 use tidegate_operators::band::index::{Ahead, Find};
 use tidegate_operators::interval::streaming::KeyedJoin;
@@ -24,8 +24,8 @@ use super::aggregate::Design;
 use crate::Result;
 use crate::background::starting_threads;
 
-/// Creates a handshake join without rows, on a chain of `nodes` nodes, which compares rows by
-/// `terms`. The join starts one thread per node.
+/// Creates a handshake join without rows, on a chain of `nodes` nodes that compare rows by `terms`.
+/// The join starts one thread per node.
 pub(crate) fn handshake(
     algorithm: HandshakeAlgorithm,
     retention: Retention,
@@ -45,7 +45,7 @@ pub(crate) fn handshake(
     })
 }
 
-/// Creates ScaleJoin as published, which starts this number of processing threads.
+/// Creates ScaleJoin as published, with this number of processing threads.
 pub(crate) fn scale_gates(
     retention: Retention,
     how: How,
@@ -59,7 +59,7 @@ pub(crate) fn scale_gates(
     Ok(Box::new(join))
 }
 
-/// Creates the three-step procedure, which compares rows on one thread.
+/// Creates the three-step procedure, which compares rows on a single thread.
 pub(crate) fn three_step_join(
     retention: Retention,
     how: How,
@@ -96,24 +96,24 @@ pub(crate) fn scale_oij(interval: &Interval, how: How, joiners: usize) -> Box<dy
     Box::new(ScaleOij::new(interval, how, joiners))
 }
 
-/// Creates a finder for rows on this number of sides. The finder has one index per side, into which
-/// rows are inserted in advance.
+/// Creates a finder for one or two sides. The finder has one index per side, into which rows are
+/// inserted before matches are looked up.
 pub(crate) fn index(sides: usize, kind: IndexKind) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || kind.index()))
 }
 
-/// Creates a finder for rows on this number of sides, in which threads take tasks from a queue.
+/// Creates a finder for one or two sides, in which threads take tasks from a queue.
 pub(crate) fn index_tasks(sides: usize, options: TaskOptions) -> Box<dyn Find> {
     Box::new(TaskJoin::new(sides, options))
 }
 
-/// Creates a finder for rows on this number of sides, with one partition per thread.
+/// Creates a finder for one or two sides, with one partition per thread.
 pub(crate) fn tree_partitions(sides: usize, threads: usize) -> Box<dyn Find> {
     Box::new(TreePartitions::new(sides, threads))
 }
 
-/// Returns the published counterpart of a design, or `None` for slices, which are tidegate's own
-/// design.
+/// Returns the published counterpart of a design, or `None` for slices, which are specific to
+/// tidegate.
 pub(crate) fn multiway_design(design: Design) -> Option<MultiwayDesign> {
     match design {
         Design::Slices => None,

@@ -1,7 +1,8 @@
-//! Gathers rows of many batches, given by batch and row number, into new columns.
+//! Gathers rows from many batches into new columns. Each row is specified by a batch number and a
+//! row number.
 //!
-//! [`super::gather`] does the same for tables, whose rows have a single number. The rows of a
-//! streaming operator are in batches that are added and removed over time.
+//! [`super::gather`] does the same for tables, whose rows are identified by a single number. The
+//! rows of a streaming operator are in batches that are added and removed over time.
 
 use std::ops::Range;
 
@@ -16,14 +17,14 @@ use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::interleave as interleave_any;
 
-/// The place of a row: the number of its batch among those gathered from, and its row number in
+/// The location of a row: the number of its batch among the gathered batches, and its row number in
 /// that batch.
 pub(crate) type Place = (u32, u32);
 
-/// The place of a missing row, which results in nulls.
+/// The location of a missing row, which results in nulls.
 pub(crate) const NO_PLACE: Place = (u32::MAX, 0);
 
-/// Returns the values at `places` from a column that consists of the batches' `chunks`.
+/// Returns the values at `places` in a column that consists of `chunks`, one per batch.
 pub(crate) fn interleave(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -53,7 +54,7 @@ pub(crate) fn interleave(
     }
 }
 
-/// Returns the first place, if the rows are adjacent in one chunk.
+/// Returns the first location, if the rows are adjacent in one chunk.
 fn neighbours(places: &[Place]) -> Option<Place> {
     let (&(chunk, first), &(last_chunk, last)) = (places.first()?, places.last()?);
     let likely = chunk == last_chunk
@@ -94,9 +95,9 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
     data.build().map(make_array)
 }
 
-/// Calls `gather` for the rows. If gathering fails, the rows are gathered in halves: an array can
-/// hold at most 2 GiB of strings or list items, but any single row fits, because it came from an
-/// array.
+/// Calls `gather` for the rows. If gathering fails, each half of the rows is gathered separately.
+/// An array can hold at most 2 GiB of strings or list items, but any single row fits, because it
+/// came from an array.
 pub(crate) fn in_pieces(
     rows: Range<usize>,
     gather: &mut impl FnMut(Range<usize>) -> Result<()>,

@@ -1,4 +1,4 @@
-//! Arrow output: the rows of a result, gathered from the inputs.
+//! Arrow output: the result rows, which are gathered from the inputs.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -19,6 +19,6 @@ pub enum Next {
     Batch(RecordBatch),
     /// No batch is left.
     End,
-    /// No batch was available in time.
+    /// No batch became available in time.
     NotYet,
 }

@@ -1,5 +1,5 @@
-//! Combines the rows of several sources, each of which is ordered, into one order that is specified
-//! row by row.
+//! Combines the rows of several sources, each of which is ordered, into one sequence. The order of
+//! the sequence is specified row by row.
 //!
 //! ```text
 //! order of sources   0 0 1 0 1
@@ -7,8 +7,8 @@
 //! source 1           x y
 //! ```
 //!
-//! Each value is the next one from its row's source, so row positions do not have to be stored and
-//! looked up. Instead, one cursor per source advances through its values.
+//! Each value is the next one from its row's source, so no row positions have to be stored or
+//! looked up. Instead, one cursor per source moves through the values of that source.
 
 use std::ops::Range;
 use std::slice::Iter;
@@ -34,7 +34,7 @@ const LINE: usize = 64;
 struct Strand<'a> {
     name: &'a str,
     data_type: &'a DataType,
-    /// Sorted by source. The parts of each source are in the source's order.
+    /// Sorted by source. The parts of each source are in that source's order.
     parts: Vec<SourceRows>,
 }
 
@@ -42,12 +42,12 @@ struct Strand<'a> {
 struct SourceRows {
     source: u16,
     rows: ArrayRef,
-    /// The values, if all of them have the same number of bytes.
+    /// The values, if they all have the same number of bytes.
     values: Option<Buffer>,
 }
 
 impl<'a> Strand<'a> {
-    /// The parts are sorted by source. The parts of each source are in the source's order.
+    /// The parts are sorted by source. The parts of each source are in that source's order.
     fn new(field: &'a Field, parts: impl IntoIterator<Item = (u16, ArrayRef)>) -> Self {
         let data_type = field.data_type();
         let width = fixed_width(data_type);
@@ -84,9 +84,9 @@ impl<'a> Strand<'a> {
     }
 }
 
-/// Combines all rows of these batches, which are sorted by source, into one batch. The batches of
-/// each source are in the source's order. `merge` weaves the `rows` rows and returns their times in
-/// `unit`. If there is only one batch, that batch is the result.
+/// Combines all rows of these batches into one batch. The batches are sorted by source. The batches
+/// of each source are in that source's order. `merge` weaves the `rows` rows, and returns their
+/// times in `unit`. A single batch is returned unchanged.
 pub(crate) fn weave(
     schema: &SchemaRef,
     (on, unit): (usize, Unit),
@@ -113,16 +113,16 @@ pub(crate) fn weave(
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-/// Columns that are woven piece by piece.
+/// Columns that are woven one piece at a time.
 pub(crate) struct Weave<'a> {
     columns: Vec<(&'a Strand<'a>, Option<Box<dyn FixedValues + 'a>>)>,
-    /// The place of each row among the parts, if a column has values of different lengths.
+    /// The location of each row among the parts, if a column has values of different lengths.
     places: Option<(Cursors<PartPlaces>, Vec<Place>)>,
 }
 
 impl<'a> Weave<'a> {
-    /// Creates a weave with room for this number of rows. The parts of all columns must have equal
-    /// lengths.
+    /// Creates a weave with capacity for this number of rows. The parts of all columns must have
+    /// the same lengths.
     fn new(strands: &'a [Strand<'a>], rows: usize) -> Self {
         let columns: Vec<_> = strands.iter().map(|strand| (strand, strand.fixed(rows))).collect();
         let other = columns.iter().find(|(_, values)| values.is_none());
@@ -135,7 +135,7 @@ impl<'a> Weave<'a> {
         Weave { columns, places }
     }
 
-    /// Adds the next rows, given the source of each.
+    /// Appends the next rows, given the source of each row.
     pub(crate) fn extend(&mut self, sources: &[u16]) {
         for values in self.columns.iter_mut().filter_map(|(_, values)| values.as_mut()) {
             values.extend(sources);
@@ -170,11 +170,11 @@ trait FixedValues {
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
-/// Interleaves the values of a column from several parts, in result order.
+/// Interleaves the values of several parts of a column, in result order.
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
-    /// The validity of the values, if some value is null.
+    /// The validity of the values, if any value is null.
     valid: Option<(Cursors<Bits>, BooleanBufferBuilder)>,
 }
 
@@ -202,7 +202,7 @@ struct Cursors<I>(Vec<Cursor<I>>);
 
 struct Cursor<I> {
     part: Option<I>,
-    /// The remaining parts in reverse order.
+    /// The remaining parts, in reverse order.
     later: Vec<I>,
 }
 
@@ -234,7 +234,7 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
         }
     }
 
-    /// Appends the next value of each row's source.
+    /// Appends the next value from the source of each row.
     fn next_of(&mut self, sources: &[u16], out: &mut Vec<T>) {
         memory::reserve(out, sources.len());
         out.extend(sources.iter().map(|&source| self.next(source)));
@@ -242,8 +242,8 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
 }
 
 impl<T> Cursors<PartValues<'_, T>> {
-    /// Prefetches the values that will be read after `rows` more rows. With many sources, the
-    /// processor cannot detect by itself that each of them is read sequentially.
+    /// Prefetches the values that will be needed after `rows` more rows. If there are many sources,
+    /// the processor cannot detect that each of them is read sequentially.
     fn announce(&self, rows: usize) {
         let share = rows.div_ceil(self.0.len().max(1));
         for values in self.0.iter().filter_map(|cursor| cursor.part.as_ref()) {
@@ -280,10 +280,10 @@ impl<T: Copy> Iterator for PartValues<'_, T> {
     }
 }
 
-/// The number of a part, and a row in that part.
+/// The number of a part, and a row number in that part.
 type Place = (usize, usize);
 
-/// The places of a part's rows.
+/// The locations of a part's rows.
 struct PartPlaces {
     part: usize,
     rows: Range<usize>,
@@ -304,7 +304,7 @@ impl Iterator for PartPlaces {
     }
 }
 
-/// Returns which rows of a part are not null.
+/// Returns a bitmap of the rows in a part that are not null.
 struct Bits {
     nulls: Option<NullBuffer>,
     rows: Range<usize>,

@@ -4,12 +4,12 @@ use super::intake::rows::ROW_BYTES;
 use super::memory::Memory;
 use super::options::StreamOptions;
 
-/// The method by which a streaming join finds its pairs.
+/// How a streaming join finds its pairs.
 pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,
     pub(super) threads: usize,
-    /// The bytes kept per row in addition to those that every join keeps.
+    /// The number of bytes kept per row in addition to those that every join keeps.
     pub(super) row_bytes: usize,
     /// True if a pair is emitted as soon as both of its rows have been pushed.
     pub(super) is_eager: bool,
@@ -18,7 +18,7 @@ pub(super) struct Method<'a> {
 /// Describes an operator, except for its memory limit, which can change.
 #[derive(Debug)]
 pub(super) struct Explanation {
-    /// The last line is about memory.
+    /// The last line describes the memory.
     pub(super) lines: Vec<String>,
     pub(super) output: String,
 }

@@ -1,14 +1,14 @@
-//! The maximum time by which the rows of each source can be out of order.
+//! The maximum time by which the rows from each source can be out of order.
 
 use std::fmt;
 
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// The maximum time by which the rows of sources can be out of order.
+/// The maximum time by which the rows from sources can be out of order.
 #[derive(Clone, PartialEq)]
 pub enum Lateness {
-    /// The same lateness for every source; `None` means that rows must be in order.
+    /// The same lateness for every source; `None` requires rows to be in order.
     All(Option<Bound>),
     /// One lateness for each source.
     Each(Vec<Option<Bound>>),
@@ -20,7 +20,7 @@ impl From<Option<Bound>> for Lateness {
     }
 }
 
-/// Formats the lateness as stored in snapshots.
+/// Formats the lateness as it is stored in snapshots.
 impl fmt::Debug for Lateness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -31,7 +31,7 @@ impl fmt::Debug for Lateness {
 }
 
 impl Lateness {
-    /// Returns the lateness of each of the `sources` sources in steps of `unit`. Messages use `of`
+    /// Returns the lateness of each of the `sources` sources, in steps of `unit`. Messages use `of`
     /// to identify the sources.
     pub(crate) fn steps(&self, of: &str, sources: usize, unit: Unit) -> Result<Vec<i64>> {
         match self {

@@ -6,15 +6,16 @@
 //!                    0                    1/5           2/5                             limit
 //! ```
 //!
-//! A fifth of the limit is divided evenly among the sources. A source can always hold its share,
-//! regardless of what the others hold. The source for which all others wait can therefore proceed.
-//! A row counts toward its source from its push until it is no longer needed. An aggregation's
-//! state belongs to no source and has a share of another fifth.
+//! A fifth of the limit is divided evenly among the sources. A source can always use its share,
+//! regardless of what the others hold. Therefore, a source for which all others are waiting can
+//! proceed. The bytes of a row count toward the share of its source from the push until the row is
+//! no longer needed. The state of an aggregation belongs to no source, and has a share of another
+//! fifth.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The divisor of the limit that yields the part that is divided among the sources. A state that
-/// belongs to no source has an equal part.
+/// The limit is divided by this number to obtain the part that is divided among the sources. A
+/// state that belongs to no source has a share of the same size.
 const SHARED: usize = 5;
 
 /// The holder of memory.
@@ -22,30 +23,32 @@ const SHARED: usize = 5;
 pub(super) enum Holder {
     /// The source with this number.
     Source(u16),
-    /// The state of an operator, apart from the rows of a known source.
+    /// The state of an operator, not including rows that belong to a known source.
     State,
 }
 
-/// The bytes that an operator holds, and the maximum that it can hold. Clones belong to one
-/// operator.
+/// The number of bytes that an operator holds, and the maximum that it is allowed to hold. All
+/// clones belong to the same operator.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Mutex<Accounts>>);
 
 #[derive(Debug)]
 struct Accounts {
     limit: Option<usize>,
-    /// The bytes that each source holds, and whether the source is open; a closed source has no
-    /// share.
+    /// For each source, the number of bytes that it holds, and whether it is open. A closed source
+    /// has no share.
     sources: Vec<(usize, bool)>,
     open: usize,
-    /// The bytes that belong to no source.
+    /// The number of bytes that belong to no source.
     state: usize,
     has_state: bool,
     /// The total number of bytes held.
     held: usize,
-    /// The same total, except that each holder below its share counts with its full share.
+    /// The total number of bytes held, except that each holder below its share is counted with its
+    /// full share.
     reserved: usize,
-    /// True if a request has been refused and [`Memory::take_refused`] has not reported it yet.
+    /// True if a request has been refused and [`Memory::take_refused`] has not reported the refusal
+    /// yet.
     was_refused: bool,
 }
 
@@ -59,15 +62,15 @@ pub(super) struct Refusal {
     /// The total number of bytes held.
     pub(super) held: usize,
     pub(super) limit: usize,
-    /// The bytes that are reserved for the shares of others.
+    /// The number of bytes that are reserved for the shares of other holders.
     pub(super) left: usize,
-    /// The maximum number of bytes that the source can have under the limit, while no other source
+    /// The maximum number of bytes that the source can hold under the limit while no other source
     /// holds any.
     pub(super) most: usize,
-    /// The limit under which the source could have the requested bytes.
+    /// The limit that would be sufficient for the source to hold the requested bytes.
     pub(super) enough: usize,
-    /// The limit under which the requested bytes would fit, given what is currently held and the
-    /// source's share.
+    /// The limit that would be sufficient for the request, given the source's share and the bytes
+    /// that are currently held.
     pub(super) enough_now: usize,
 }
 
@@ -80,8 +83,8 @@ pub(crate) struct Charge {
 }
 
 impl Memory {
-    /// Creates the accounts for a limit and a number of sources. `has_state` specifies whether a
-    /// share is reserved for a state.
+    /// Creates the accounts, given the limit and the number of sources. `has_state` specifies
+    /// whether a share is reserved for a state.
     pub(super) fn new(limit: Option<usize>, sources: usize, has_state: bool) -> Self {
         let mut accounts = Accounts {
             limit: None,
@@ -101,12 +104,12 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the maximum number of bytes to hold, or `None` for no limit.
+    /// Returns the maximum number of bytes that can be held, or `None` if there is no limit.
     pub fn limit(&self) -> Option<usize> {
         self.lock().limit
     }
 
-    /// Changes the limit. Bytes that are already held remain, even if they exceed the limit.
+    /// Changes the limit. Bytes that are already held are kept, even if they exceed the limit.
     pub fn set_limit(&self, limit: Option<usize>) {
         self.lock().set_limit(limit);
     }
@@ -137,7 +140,7 @@ impl Memory {
         std::mem::take(&mut self.lock().was_refused)
     }
 
-    /// Charges `bytes` to a source, before the memory is allocated.
+    /// Charges `bytes` to a source before the memory is allocated.
     pub(super) fn charge(&self, source: u16, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         if let Some(refused) = accounts.check(source, bytes) {
@@ -147,8 +150,8 @@ impl Memory {
         Ok(self.grant(&mut accounts, Holder::Source(source), bytes))
     }
 
-    /// Charges `bytes` that an operator of the same query held before, ignoring the shares of
-    /// others.
+    /// Charges `bytes` that an operator of the same query used to hold, without considering the
+    /// shares of others.
     pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         let limit = accounts.limit.unwrap_or(usize::MAX);
@@ -161,7 +164,7 @@ impl Memory {
         Ok(self.grant(&mut accounts, holder, bytes))
     }
 
-    /// Charges `bytes` to the state, which already holds them.
+    /// Charges `bytes` that the state already holds.
     pub(super) fn charge_state(&self, bytes: usize) -> Charge {
         self.grant(&mut self.lock(), Holder::State, bytes)
     }
@@ -171,7 +174,8 @@ impl Memory {
         Charge { memory: self.clone(), holder, bytes }
     }
 
-    /// Adds a source, which has its share of the limit as soon as others have released it.
+    /// Adds a source, which gets its share of the limit as soon as the other holders have released
+    /// enough bytes.
     pub(super) fn add_source(&self) {
         let mut accounts = self.lock();
         accounts.sources.push((0, true));
@@ -180,7 +184,7 @@ impl Memory {
         accounts.set_limit(limit);
     }
 
-    /// Removes the last sources, for which nothing is held.
+    /// Removes the last sources, which must not hold any bytes.
     pub(super) fn keep_sources(&self, sources: usize) {
         let mut accounts = self.lock();
         let gone = accounts.sources.drain(sources..).filter(|(_, is_open)| *is_open).count();
@@ -189,7 +193,7 @@ impl Memory {
         accounts.set_limit(limit);
     }
 
-    /// Releases the share of a source that makes no further requests, for use by all others.
+    /// Makes the share of a source available to all others. The source makes no further requests.
     pub(super) fn close(&self, source: u16) {
         let mut accounts = self.lock();
         let before = accounts.reserved_for(Holder::Source(source));
@@ -246,7 +250,7 @@ impl Accounts {
         self.held_by(holder).max(self.share(holder))
     }
 
-    /// Returns the reason why a source cannot have `bytes` more, or `None` if it can.
+    /// Returns the reason why a source cannot hold another `bytes` bytes, or `None` if it can.
     fn check(&self, source: u16, bytes: usize) -> Option<Refusal> {
         let (limit, holder) = (self.limit?, Holder::Source(source));
         let others = self.reserved - self.reserved_for(holder);
@@ -256,7 +260,7 @@ impl Accounts {
         if fits && (leaves_shares || own <= self.share(holder)) {
             return None;
         }
-        // The shares of the other open sources and the state's, in parts of the limit.
+        // The shares of the other open sources and of the state, as parts of the limit.
         let is_open = self.sources[usize::from(source)].1;
         let (parts, open) = (SHARED * self.sources.len(), self.open - usize::from(is_open));
         let left_over = parts - open - usize::from(self.has_state) * self.sources.len();
@@ -277,7 +281,7 @@ impl Accounts {
 }
 
 impl Refusal {
-    /// Describes the problem and how to continue; `rows` describes the rows that should be held.
+    /// Describes the problem and how to continue; `rows` describes the rows that were to be held.
     pub(super) fn say(&self, rows: &str) -> String {
         let Refusal { asked, held, limit, left, most, enough, .. } = self;
         if asked > most {
@@ -299,8 +303,8 @@ impl Refusal {
         )
     }
 
-    /// Reports that the operator is not being polled, because the thread that polled it ended with
-    /// an error.
+    /// Reports that the operator is not being polled because the thread that polled it has ended
+    /// with an error.
     pub(super) fn say_left(&self, rows: &str) -> String {
         let Refusal { asked, held, limit, .. } = self;
         format!(
@@ -310,8 +314,8 @@ impl Refusal {
         )
     }
 
-    /// Reports that the work cannot continue under this limit; `late` is the number of bytes of
-    /// late rows that have not been fetched.
+    /// Reports that the work cannot continue with this limit; `late` is the number of bytes in late
+    /// rows that have not been fetched.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
         let Refusal { asked, own, limit, enough_now, .. } = self;
         let late = if late == 0 {
@@ -328,7 +332,7 @@ impl Refusal {
 }
 
 impl Charge {
-    /// Splits off `bytes`, or as many as there are, as a separate charge.
+    /// Splits off `bytes` bytes as a separate charge, or all bytes if there are fewer.
     pub(super) fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -395,7 +399,8 @@ mod tests {
             );
             memory.set_limit(Some(refused.enough));
             drop(memory.charge(0, 10_007).unwrap());
-            // A lower limit is not enough, except for what the shares lose by rounding down.
+            // A lower limit is not sufficient, apart from the bytes that the shares lose by
+            // rounding down.
             memory.set_limit(refused.enough.checked_sub(8 + 2 * sources));
             assert!(
                 memory.charge(0, 10_007).is_err() || memory.limit().is_none(),
@@ -455,8 +460,8 @@ mod tests {
     }
 
     proptest! {
-        /// Regardless of what sources take and return, each can have its share, and the total stays
-        /// within the limit.
+        /// Regardless of what the sources request and release, each of them can use its share, and
+        /// the total stays within the limit.
         #[test]
         fn every_source_can_always_have_its_share(
             limit in 8_usize..200,

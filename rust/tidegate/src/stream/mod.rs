@@ -6,9 +6,9 @@
 //! source 2 ── push ──▶ reorder ──▶ └──────┘
 //! ```
 //!
-//! Each source can be fed by a separate thread. All other work is done by the thread that polls and
-//! by the operator's worker threads. A poll returns the rows that earlier pushes have made final,
-//! regardless of the number of threads.
+//! Each source can receive its rows from a separate thread. All other work is done by the thread
+//! that polls the operator and by the operator's worker threads. Regardless of the number of
+//! threads, a poll returns the rows that earlier pushes have made final.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -16,13 +16,13 @@
 //! | `tactic.rs`, `explanation.rs` | one step of a kind of operator; its explanation |
 //! | `recomputation.rs` | the tactic that keeps rows, and computes results with the code for tables |
 //! | `options.rs` | the options of joins |
-//! | `memory.rs` | the memory limit, and what counts towards it |
+//! | `memory.rs` | the memory limit, and the bytes that count toward it |
 //! | `times.rs` | the times of results, for an operator that processes them further |
 //! | `readers.rs` | several readers of the results, each of which receives all rows |
 //! | `outcome.rs` | the outcome of a poll or a step, and the statistics of an operator |
 //! | `lateness.rs` | the lateness of each source |
 //! | `intake/` | the path of rows from a source through the gate |
-//! | `sides/` | what operators with a left and a right side share |
+//! | `sides/` | the parts that operators with two sides share |
 //! | `join/`, `partners/`, `aggregate/`, `merge/` | the operators |
 //! | `state/` | the rows and keys that are kept, and an operator's state as bytes |
 

@@ -1,4 +1,4 @@
-//! The outcomes of polls and steps, and the statistics of an operator.
+//! The outcomes of polls and steps, and statistics about an operator.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::stream::intake::source::SourceStats;
 pub enum Poll {
     /// A batch of final rows.
     Batch(RecordBatch),
-    /// All final rows have already been returned; more may follow.
+    /// All final rows have already been returned, and more may follow.
     NotYet,
     /// All sources are closed, and all rows have been returned.
     End,
 }
 
-/// The outcome of a step. In any of these cases, the step may have produced results.
+/// The outcome of a step. In each of these cases, the step may have produced results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The step made progress; there may be more to do.
+    /// The step made progress, and there may be more work.
     Went,
-    /// There is nothing to do until a source delivers rows or a promise.
+    /// There is no work until a source delivers rows or makes a promise.
     NotYet,
     /// No work is left.
     End,
 }
 
 impl Step {
-    /// Returns the outcome of a poll after this step, if no batch is available.
+    /// Returns the outcome of a poll after this step, if there is no batch to return.
     pub(super) fn found(self) -> Option<Poll> {
         match self {
             Step::Went => None,
@@ -42,41 +42,41 @@ impl Step {
 /// The statistics of an operator.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// The sources in order of number, left sources first.
+    /// The sources, sorted by number, with left sources first.
     pub sources: Vec<SourceStats>,
-    /// The number of result rows that have been returned.
+    /// The number of result rows returned so far.
     pub rows_out: u64,
-    /// The time below which all rows have been processed. `None` until all sources have made a
+    /// The time below which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
-    /// The time in seconds from pushing a row until it has been processed and the results that it
-    /// makes final have been produced: median, 99th percentile and maximum. `None` before the first
-    /// row.
+    /// The latency in seconds, as the median, the 99th percentile and the maximum. The latency of a
+    /// row is the time from its push until it has been processed and the results that it makes
+    /// final have been produced. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
-    /// The bytes that count towards the memory limit.
+    /// The number of bytes that count toward the memory limit.
     pub memory: usize,
     /// The memory limit in bytes; `None` for no limit.
     pub memory_limit: Option<usize>,
-    /// The source that rows are waiting for; `None` if no rows are waiting.
+    /// The source for which rows are waiting; `None` if no rows are waiting.
     pub waiting: Option<WaitingRows>,
     /// Further statistics, by name.
     pub figures: Vec<(&'static str, Figure)>,
 }
 
-/// Rows waiting for a source that may still deliver earlier rows.
+/// Rows that are waiting for a source that may still deliver earlier rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingRows {
     /// The source with the lowest watermark.
     pub source: Arc<str>,
-    /// The number of seconds since the source last delivered rows or a promise.
+    /// The number of seconds since the source last delivered rows or made a promise.
     pub seconds: f64,
     /// The number of waiting rows.
     pub rows: u64,
 }
 
 impl WaitingRows {
-    /// Returns the source that rows are waiting for, or `None` if no rows are waiting. `sources` is
-    /// sorted by rank, and `begun` is the number of rows that are no longer waiting.
+    /// Returns the source for which rows are waiting, or `None` if no rows are waiting. `sources`
+    /// is sorted by rank, and `begun` is the number of rows that are no longer waiting.
     pub(super) fn of(sources: &[SourceStats], begun: u64) -> Option<Self> {
         let used = sources.iter().map(|source| source.rows_in - source.rows_late).sum::<u64>();
         let rows = used.checked_sub(begun).filter(|&rows| rows > 0)?;
@@ -87,7 +87,7 @@ impl WaitingRows {
         Some(WaitingRows { source: least.name.clone(), seconds: least.silent, rows })
     }
 
-    /// Returns the line to show in an explanation.
+    /// Returns the line that an explanation shows.
     pub(super) fn line(&self) -> String {
         let WaitingRows { source, seconds, rows } = self;
         format!(

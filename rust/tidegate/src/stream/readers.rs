@@ -1,5 +1,5 @@
-//! Several readers of an operator's results. Each reader receives every batch, in order, on a
-//! separate thread.
+//! Several readers that receive the results of one operator. Each reader receives all batches in
+//! order, on its own thread.
 //!
 //! ```text
 //! operator ──▶ batch 7 ─ batch 8 ─ batch 9            made once, by the reader that comes first
@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 use super::memory::Charge;
 use crate::{Error, Result};
 
-/// A batch of results, and the memory charged for it.
+/// A batch of results, with the memory that is charged for it.
 #[derive(Debug)]
 pub(super) struct ResultBatch {
     pub(super) batch: RecordBatch,
-    /// The charges of the pushes whose rows are in the batch, if results are charged until they are
-    /// read.
+    /// The charges of the pushes that contain the batch's rows, if results are charged until they
+    /// are read.
     pub(super) charges: Vec<Arc<Charge>>,
 }
 
@@ -37,18 +37,18 @@ pub(super) struct Readers(Arc<Mutex<Log>>);
 
 #[derive(Debug, Default)]
 struct Log {
-    /// The batches that some reader has not read yet.
+    /// The batches that at least one reader has not read yet.
     batches: VecDeque<ResultBatch>,
-    /// The number of the first of these batches.
+    /// The number of the first batch in `batches`.
     first: u64,
-    /// The number of the next batch for each reader.
+    /// For each reader, the number of the next batch.
     next: BTreeMap<u64, u64>,
     /// The number of readers created so far.
     made: u64,
 }
 
 impl Log {
-    /// Drops the batches that all readers have read.
+    /// Drops the batches that every reader has read.
     fn trim(&mut self) {
         let least = self.next.values().min().copied().unwrap_or(u64::MAX);
         while self.first < least && self.batches.pop_front().is_some() {
@@ -61,8 +61,8 @@ impl Log {
     }
 }
 
-/// A reader of an operator's results. The reader receives the batches that no reader had received
-/// when it was created, and all later batches. Dropping the reader closes it.
+/// A reader of the results of an operator. The reader receives all later batches, as well as those
+/// that no other reader had received when this reader was created. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
     log: Arc<Mutex<Log>>,
@@ -84,7 +84,7 @@ impl Readers {
         self.0.lock().next.is_empty()
     }
 
-    /// Returns whether some reader has not read a batch that another reader has read.
+    /// Returns whether there is a batch that only some of the readers have read.
     pub(super) fn are_apart(&self) -> bool {
         !self.0.lock().batches.is_empty()
     }
@@ -120,19 +120,19 @@ impl ResultReader {
         Ok(Some(batch))
     }
 
-    /// Drops the batches that all readers have read. Records that the last returned batch was
-    /// delivered.
+    /// Drops the batches that every reader has read. Records that the batch that was returned last
+    /// has been delivered.
     pub(super) fn let_go(&self) {
         self.log.lock().trim();
     }
 
-    /// Returns whether the next batch is available.
+    /// Returns whether the next batch can be read.
     pub(super) fn has_next(&self) -> bool {
         let log = self.log.lock();
         log.next.get(&self.number).is_some_and(|&next| next < log.end())
     }
 
-    /// Takes back the last returned batch because it was not delivered.
+    /// Takes back the batch that was returned last because it was not delivered.
     pub(super) fn take_back(&self, batch: RecordBatch) {
         let mut log = self.log.lock();
         let Some(next) = log.next.get(&self.number).copied().filter(|&next| next > 0) else {

@@ -6,17 +6,17 @@
 //!                                      └─ rows that later results need
 //! ```
 //!
-//! Rows are kept until the results that need them are final. The code for tables then computes
-//! these results from the kept rows, so they are identical, bit for bit, to the results for tables.
-//! A [`TableJob`] determines which rows are kept, which results are final, and which rows are no
-//! longer needed.
+//! Rows are kept until all results that need them are final. The code for tables then computes
+//! these results from the kept rows. Therefore, the results are identical, bit for bit, to those
+//! for tables. A [`TableJob`] determines which rows to keep, which results are final, and which
+//! rows are no longer needed.
 //!
 //! # Trade-offs
 //!
-//! No state is computed in advance, so a step with final results takes time proportional to the
+//! No state is computed in advance. If a step has final results, it takes time proportional to the
 //! number of kept rows. An epoch has at least as many rows as are kept. The cost per row therefore
-//! stays constant when rows arrive faster than they are polled. Many small polls over many kept
-//! rows cost more than incrementally updated states would.
+//! remains constant if rows arrive faster than the operator is polled. If many small polls each
+//! process many kept rows, they cost more than updating states incrementally would.
 
 use std::fmt::Debug;
 
@@ -32,21 +32,20 @@ use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common, Effort, Tactic};
 use crate::{Error, Result};
 
-/// The number of rows above which work is deferred because it would take several milliseconds.
+/// A step with more rows than this is deferred, because it would take several milliseconds.
 pub(super) const MANY_ROWS: usize = 1 << 15;
 
-/// The time below which no more rows can arrive, or `None` if no more rows will arrive at all.
+/// The time below which no more rows can arrive, or `None` if no more rows can arrive at all.
 pub(super) type Watermark = Option<i64>;
 
-/// The rows that an operator keeps, and the code for tables that computes results from them.
+/// The rows that an operator keeps, and the code for tables that computes results from these rows.
 ///
-/// A time `now` is a [`Watermark`]. The time `settled` is the one for which results were last
-/// computed.
+/// A time `now` is a [`Watermark`]. `settled` is the time for which results were last computed.
 pub(super) trait TableJob: Debug + Send {
-    /// The approximate minimum number of rows in an epoch, if that many are available.
+    /// The approximate minimum number of rows in an epoch, if that many rows are available.
     const EPOCH_ROWS: usize;
 
-    /// Specifies which rows are no longer needed once the results have been computed.
+    /// Specifies which rows are no longer needed after the results have been computed.
     type LeavingRows;
 
     /// Returns the number of kept rows.
@@ -55,14 +54,13 @@ pub(super) trait TableJob: Debug + Send {
     /// Returns the number of bytes kept in addition to the rows.
     fn bytes(&self) -> usize;
 
-    /// Returns whether a step with this number of new rows can take longer than a few milliseconds.
+    /// Returns whether a step with this number of new rows may take longer than a few milliseconds.
     fn is_long(&self, rows: usize) -> bool;
 
     /// Stores ready rows.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()>;
 
-    /// Computes the final results. All rows are still kept at this point, so the computation can be
-    /// repeated.
+    /// Computes the final results. The call keeps all rows, so the computation can be repeated.
     fn settle(
         &self,
         common: &Common,
@@ -75,16 +73,16 @@ pub(super) trait TableJob: Debug + Send {
     fn let_go(&mut self, common: &Common, leaving: Self::LeavingRows, now: Watermark)
     -> Result<()>;
 
-    /// Frees unneeded memory when memory is short and there are no results to compute.
+    /// Releases unneeded memory if memory is short and there are no results to compute.
     fn spare(&mut self, common: &Common, now: Watermark) -> Result<()>;
 
-    /// Returns whether sources can be added.
+    /// Returns whether the operator supports adding sources.
     fn takes_sources(&self) -> bool;
 
-    /// Returns the kept late rows; see [`Tactic::late`].
+    /// Returns the kept late rows (see [`Tactic::late`]).
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
-    /// Returns whether rows are kept or results have been computed; see [`Tactic::has_rows`].
+    /// Returns whether rows are kept or results have been computed (see [`Tactic::has_rows`]).
     fn has_rows(&self, settled: Option<Watermark>) -> bool;
 
     /// See [`Tactic::batch_rows`].
@@ -98,8 +96,8 @@ pub(super) trait TableJob: Debug + Send {
         writer: &mut Writer,
     ) -> Result<()>;
 
-    /// Reads the output of [`write`](Self::write), like [`Tactic::restore`]. Returns the last
-    /// watermark for which results were computed, if it was written.
+    /// Reads the output of [`write`](Self::write), as [`Tactic::restore`] does. Returns the
+    /// watermark for which results were last computed, if the snapshot contains it.
     fn restore(
         &mut self,
         intake: &RestoredIntake,
@@ -112,24 +110,26 @@ pub(super) trait TableJob: Debug + Send {
     fn clear(&mut self);
 }
 
-/// The final results, and the rows that are no longer needed once these have been returned.
+/// The final results, and the rows that are no longer needed once these results have been returned.
 #[derive(Debug)]
 pub(super) struct FinalResults<L> {
     pub(super) batches: Vec<RecordBatch>,
     pub(super) leaving: L,
 }
 
-/// Keeps rows until their results are final, and lets the code for tables compute these results.
+/// Keeps rows until their results are final, and then computes the results with the code for
+/// tables.
 #[derive(Debug)]
 pub(super) struct Recomputation<J> {
     job: J,
-    /// The watermark after the last epoch, until results have been computed for it.
+    /// The watermark after the last epoch, or `None` once the results for this watermark have been
+    /// computed.
     due: Option<Watermark>,
     /// The watermark for which results were last computed.
     settled: Option<Watermark>,
-    /// True while some rows have left the gate but have not been stored yet.
+    /// True while some rows have left the gate but have not yet been stored.
     is_taking: bool,
-    /// True while results have been emitted but their rows have not been dropped.
+    /// True if results have been emitted but the corresponding rows have not been dropped yet.
     is_half_done: bool,
 }
 
@@ -143,8 +143,8 @@ impl<J: TableJob> Recomputation<J> {
         J::EPOCH_ROWS.max(self.job.rows())
     }
 
-    /// Computes the results that are final because no row is below `now`, and drops all rows that
-    /// no other result needs. Does nothing if a pause is requested in the meantime.
+    /// Computes the results that are final because no row is below `now`, and drops the rows that
+    /// no other result needs. Changes nothing if a pause is requested in the meantime.
     fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         match self.try_settle(common, now) {
             // The results are computed again from the beginning.
@@ -216,8 +216,9 @@ impl<J: TableJob> Tactic for Recomputation<J> {
         Effort::long_if(!is_idle && self.job.is_long(rows))
     }
 
-    /// Returns true, because rows are kept until their results have been computed. A failed
-    /// computation, such as one with a user-defined function, can therefore be repeated.
+    /// Returns true unless the step failed while it was storing or dropping rows. Rows are kept
+    /// until their results have been computed, so a failed computation, for example in a
+    /// user-defined function, can be repeated.
     fn survives(&self, _: &Error) -> bool {
         !self.is_taking && !self.is_half_done
     }

@@ -1,5 +1,5 @@
-//! A tactic is the part of an operator that is specific to one kind; `Common` is the part that all
-//! kinds share.
+//! A tactic is the part of an operator that differs between kinds of operators. `Common` is the
+//! part that all kinds share.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -22,15 +22,16 @@ use super::times::ResultTimes;
 use crate::columns::faults::Faults;
 use crate::{Error, Result};
 
-/// Defines how one kind of operator computes results from the ready rows.
+/// Defines how one kind of operator computes results from ready rows.
 pub(super) trait Tactic: Debug + Send {
-    /// Takes one step, and keeps the results in `common`.
+    /// Takes one step, and stores the results in `common`.
     fn step(&mut self, common: &mut Common) -> Result<Step>;
 
-    /// Takes the rows for the next step from the gate, and returns how long the step may take.
+    /// Takes the rows for the next step from the gate, and returns how long the step is expected to
+    /// take.
     fn prepare(&self, common: &mut Common) -> Effort;
 
-    /// Returns whether the operator can continue after a step has failed with this error.
+    /// Returns whether the operator can continue after a step has failed with the given error.
     fn survives(&self, _: &Error) -> bool {
         false
     }
@@ -40,36 +41,36 @@ pub(super) trait Tactic: Debug + Send {
         true
     }
 
-    /// Returns the kept late rows by source and position, with one batch for each push that had
-    /// late rows.
+    /// Returns the kept late rows, sorted by source and position. Each push with late rows has its
+    /// own batch.
     fn late(&self, common: &Common) -> Result<(Vec<RecordBatch>, SchemaRef)>;
 
     /// Returns statistics by name, in addition to those that all operators report.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// Returns the time below which no row can lie that the last step did not see, if that step
-    /// found nothing to do.
+    /// If the last step found nothing to do, returns the time below which that step had seen all
+    /// rows.
     fn promise(&self, common: &Common) -> Option<i64> {
         // The watermark as of the last read of the gate.
         common.intake.watermark()
     }
 
-    /// Returns the place below which the steps so far have produced all results, regardless of
-    /// pending work.
+    /// Returns the position below which the steps taken so far have produced all results,
+    /// regardless of pending work.
     fn reached(&self) -> Option<i64> {
         None
     }
 
-    /// Returns whether results below the watermark are held back.
+    /// Returns whether any results below the watermark are held back.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// Lets the next steps produce the results that are held back, if holding back depends on
-    /// threads.
+    /// Makes the next steps produce the results that are held back, if threads affect which results
+    /// these are.
     fn release(&mut self) {}
 
-    /// Returns whether work is in progress that a snapshot would interrupt.
+    /// Returns whether a snapshot would interrupt work that is in progress.
     fn is_working(&self) -> bool {
         false
     }
@@ -77,18 +78,18 @@ pub(super) trait Tactic: Debug + Send {
     /// Returns whether rows are kept.
     fn has_rows(&self) -> bool;
 
-    /// Returns the number of rows per batch if the division into batches depends on threads. A
-    /// snapshot then divides the results again.
+    /// Returns the number of rows per batch if threads affect how results are divided into batches.
+    /// In that case, a snapshot divides the results again.
     fn batch_rows(&self) -> Option<usize> {
         None
     }
 
-    /// Writes the kept rows and states.
+    /// Writes the kept rows and the states.
     fn write(&mut self, common: &Common, writer: &mut Writer) -> Result<()>;
 
     /// Reads and checks the output of [`write`](Self::write), calls `admit` with the number of
-    /// bytes that the state needs, and then restores the state. Nothing is changed before `admit`
-    /// returns.
+    /// bytes that the state needs, and then restores the state. Nothing changes before `admit` has
+    /// returned.
     fn restore(
         &mut self,
         intake: &RestoredIntake,
@@ -97,16 +98,16 @@ pub(super) trait Tactic: Debug + Send {
         admit: &mut Admit<'_>,
     ) -> Result<()>;
 
-    /// Drops all kept rows and states.
+    /// Drops all kept rows and all states.
     fn close(&mut self);
 }
 
-/// The expected duration of a step.
+/// How long a step is expected to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// A few milliseconds.
     Short,
-    /// Possibly longer than a caller with other duties should wait.
+    /// The step may take longer than a caller with other duties should wait.
     Long,
 }
 
@@ -116,10 +117,10 @@ impl Effort {
     }
 }
 
-/// Checks the rest of a snapshot and charges the bytes for the kept state.
+/// Checks the rest of a snapshot, and charges the bytes of the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
-/// The parts that all operators have.
+/// The parts that all operators share.
 #[derive(Debug)]
 pub(super) struct Common {
     /// The operator's name in messages.
@@ -127,29 +128,29 @@ pub(super) struct Common {
     /// The schema of the results.
     pub(super) schema: SchemaRef,
     pub(super) times: ResultTimes,
-    /// The text that determines the results, as stored in snapshots.
+    /// The text that identifies the query's results, as stored in snapshots.
     pub(super) query: String,
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,
-    /// The rows of the next epoch, which have been taken from the gate, and the state of the gate
-    /// after that read.
+    /// The rows of the next epoch, which have been taken from the gate. `rest` is the state of the
+    /// gate after the rows were taken.
     pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,
-    /// The batches that have been built.
+    /// The result batches that have been built.
     pub(super) ready: VecDeque<ResultBatch>,
-    /// True if results are charged until they are read.
+    /// True if memory is charged for results until they are read.
     pub(super) charges_results: bool,
-    /// True if results are discarded because they have already been emitted. If so, tactics do not
-    /// have to build them.
+    /// True if results are discarded because they have already been emitted. In that case, tactics
+    /// do not have to build results.
     pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,
-    /// The conditions and sums that the current step could not compute.
+    /// The conditions and sums that could not be computed in the current step.
     pub(super) faults: Faults,
 }
 
 impl Common {
-    /// Takes about `rows` ready rows from the gate, unless some are already pending. Returns the
+    /// Takes about `rows` ready rows from the gate, unless rows are already pending. Returns the
     /// number of rows.
     pub(super) fn take_ready(&mut self, rows: usize) -> usize {
         if self.pending.is_empty() {
@@ -161,7 +162,7 @@ impl Common {
         self.pending.iter().map(PlannedBlock::len).sum()
     }
 
-    /// Keeps batches of results, in order.
+    /// Adds batches of results, in order.
     pub(super) fn keep(
         &mut self,
         made: impl IntoIterator<Item = Result<RecordBatch>>,

@@ -1,4 +1,4 @@
-//! The times of an operator's results, which determine how another operator receives them.
+//! The times in an operator's results, which determine how another operator receives these results.
 //!
 //! ```text
 //! watermark 100 of a join with upper = 10    a right row of 100 or more may still come
@@ -6,11 +6,12 @@
 //!   time of the left row       90 or more    lag 10
 //! ```
 //!
-//! Every result has a place: the time of its later row, the last time at which a row could have
-//! matched, or the end of its window. Future results have places at or above the watermark. Results
-//! are emitted in the order of their places, unless any order is acceptable. A lag is the maximum
-//! distance of a time below the place of its result. A lag therefore limits how far times are out
-//! of order, and which times can still occur.
+//! Every result has a position in time: the time of its later row, the last time at which a row
+//! could have matched, or the end of its window. The positions of future results are at or above
+//! the watermark. Results are emitted in the order of their positions, unless any order is
+//! acceptable. A lag is the maximum distance by which a time can be below the position of its
+//! result. Therefore, lags limit how far times can be out of order, and which times can still
+//! occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};
@@ -23,12 +24,12 @@ use crate::query::options::JoinPlan;
 use crate::query::output::OutputColumn;
 use crate::{Error, Result};
 
-/// The time of a result that another operator uses as the time of a row.
+/// The time in a result that another operator uses as the time of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultTime {
-    /// The time of the left row, or the start of a window.
+    /// The time of the left row or the start of a window.
     Left,
-    /// The time of the right row, or the end of a window.
+    /// The time of the right row or the end of a window.
     Right,
     /// The later of the two times.
     Later,
@@ -36,24 +37,24 @@ pub enum ResultTime {
     Earlier,
 }
 
-/// The times of an operator's results.
+/// The times in the results of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultTimes {
-    /// The unit of the watermark and of the lags.
+    /// The unit of the watermark and the lags.
     unit: Unit,
-    /// The result's columns that contain the two times, if any.
+    /// The columns of the result that contain the two times, if any.
     columns: [Option<usize>; 2],
-    /// The maximum distance of each time below the place of its result, or `None` if there is no
-    /// limit.
+    /// The maximum distance by which each time can be below the position of its result, or `None`
+    /// if there is no limit.
     lags: [Option<i64>; 2],
-    /// True if a result can have only one of the two times.
+    /// True if some results may have only one of the two times.
     is_alone: bool,
-    /// True if results are emitted in the order of their places.
+    /// True if results are emitted in the order of their positions.
     in_order: bool,
 }
 
 impl ResultTimes {
-    /// Returns the times of unchanged rows, whose time is in this column.
+    /// Returns the times of rows that are emitted unchanged, with their time in the given column.
     pub(super) fn of_rows(column: usize, unit: Unit) -> Self {
         let (columns, lags) = ([Some(column), None], [Some(0), None]);
         ResultTimes { unit, columns, lags, is_alone: true, in_order: true }
@@ -87,7 +88,7 @@ impl ResultTimes {
         ResultTimes { unit, columns, lags, is_alone: how != How::Inner, in_order: true }
     }
 
-    /// Returns the times of left rows with the nearest right row.
+    /// Returns the times of left rows that are joined with the nearest right row.
     pub(super) fn of_nearest(
         asof: &AsOf,
         plan: &JoinPlan,
@@ -104,20 +105,20 @@ impl ResultTimes {
         ResultTimes { lags, ..Self::of_pairs(None, plan, times, unit, how) }
     }
 
-    /// Returns the same times for results that are emitted in any order.
+    /// Returns the same times for results that are emitted in any order, unless `ordered` is true.
     pub(super) fn unordered(self, ordered: bool) -> Self {
         ResultTimes { in_order: ordered, ..self }
     }
 
-    /// Returns which of the two times this result column contains.
+    /// Returns which of the two times the given column of the result contains.
     fn named(&self, column: usize) -> Option<ResultTime> {
         let [left, right] = self.columns;
         let is = |one: Option<usize>| one == Some(column);
         is(left).then_some(ResultTime::Left).or(is(right).then_some(ResultTime::Right))
     }
 
-    /// Returns the maximum distance of a time below the place of its result, or `None` if there is
-    /// no limit.
+    /// Returns the maximum distance by which a time can be below the position of its result, or
+    /// `None` if there is no limit.
     fn lag(&self, of: ResultTime) -> Option<i64> {
         let [left, right] = self.lags;
         let lag = match of {
@@ -130,7 +131,7 @@ impl ResultTimes {
     }
 }
 
-/// Returns the interval of pairs within time-based windows, or `None` for row-based windows.
+/// Returns the interval that corresponds to time-based windows, or `None` for row-based windows.
 pub(super) fn within(retention: Retention) -> Option<Interval> {
     match retention {
         Retention::Time { left, right } => Some(Interval::of_windows(left, right)),
@@ -141,14 +142,14 @@ pub(super) fn within(retention: Retention) -> Option<Interval> {
 /// The relation between a source and the operator that it follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
-    /// The unit of the operator's watermark and of the lag.
+    /// The unit of the operator's watermark and the lag.
     unit: Unit,
     lag: i64,
 }
 
 impl Lead {
-    /// Returns the source's promise, in another unit, if the operator's future results have no
-    /// place below `place`.
+    /// Returns the promise that the source can make in `unit`, given that no future result of the
+    /// operator has a position below `place`.
     pub(super) fn promise(self, place: i64, unit: Unit) -> Option<i64> {
         floor(place.saturating_sub(self.lag), self.unit, unit)
     }
@@ -158,15 +159,17 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum time by which its rows can be out of order, in its own unit, or `None` if there
-    /// is no limit.
+    /// The maximum time by which rows of the source can be out of order, in the source's unit, or
+    /// `None` if there is no limit.
     pub(super) lateness: Option<i64>,
-    /// The result columns from which its time is computed, or none if its time is a result column.
+    /// The result columns from which the source's time is computed, or no columns if the time is a
+    /// result column.
     pub(super) columns: Vec<String>,
 }
 
-/// Determines how a source with this time column receives the results of an operator. The source's
-/// times are compared in `unit`. `of` requests a time that is computed from both times.
+/// Determines how a source with this time column receives the results of an operator. Times of the
+/// source are compared in `unit`. `of` specifies a time that is computed from the two times of a
+/// result.
 pub(super) fn led(
     times: &ResultTimes,
     schema: &Schema,

@@ -1,4 +1,4 @@
-//! User-defined functions of Arrow columns that are written in Rust.
+//! User-defined functions on Arrow columns that are written in Rust.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use tidegate_operators::aggregate::{Aggregate, Column, OutputValue, UserFunction
 
 use super::{Function, Takes};
 
-/// A [`UserFunction`] of a numeric column; see [`Function::of_floats`] and
-/// [`Function::of_integers`].
+/// A [`UserFunction`] on a numeric column (see [`Function::of_floats`] and
+/// [`Function::of_integers`]).
 #[derive(Clone, Copy)]
 pub struct UserDefined {
     pub(crate) name: &'static str,
@@ -23,7 +23,7 @@ pub(crate) enum UserInput {
     Floats(for<'a> fn(Vec<Column<'a, f64>>) -> Aggregate<'a>),
 }
 
-/// The result of a user-defined function: `i64` or `f64`.
+/// The result type of a user-defined function: `i64` or `f64`.
 pub trait UserResult: OutputValue {
     /// The type of the result column.
     const TYPE: &'static DataType;
@@ -38,7 +38,8 @@ impl UserResult for f64 {
 }
 
 impl UserDefined {
-    /// Returns the type of the result, or `None` if the function does not accept such values.
+    /// Returns the type of the result, or `None` if the function does not accept values of type
+    /// `values`.
     pub(super) fn result(&self, values: &DataType) -> Option<DataType> {
         let is_decimal = matches!(
             values,
@@ -74,17 +75,17 @@ impl fmt::Debug for UserDefined {
 }
 
 impl Function {
-    /// Creates a user-defined function of numbers of any type, which it receives as floats; nulls
-    /// do not count.
+    /// Creates a user-defined function that accepts numbers of any type, receives them as floats,
+    /// and ignores nulls.
     ///
     /// Such a function can be used like a built-in one: over windows and sessions, with every
-    /// design, in [`Aggregation`](super::Aggregation) and [`aggregate`](crate::stream::aggregate).
-    /// `name` identifies the function in plans, messages and snapshots, so functions that compute
-    /// different things need different names.
+    /// algorithm, in [`Aggregation`](super::Aggregation) and in
+    /// [`aggregate`](crate::stream::aggregate). `name` identifies the function in plans, messages
+    /// and snapshots, so functions that compute different things need different names.
     ///
     /// # Examples
     ///
-    /// This example computes the largest value minus the smallest:
+    /// This example computes the difference between the largest and the smallest value:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -160,7 +161,8 @@ impl Function {
         })
     }
 
-    /// Does the same as [`of_floats`](Self::of_floats) for integers, which are passed unchanged.
+    /// Does the same as [`of_floats`](Self::of_floats) for integers, which are passed to the
+    /// function unchanged.
     pub fn of_integers<F: UserFunction<Input = i64, Output: UserResult>>(
         name: &'static str,
     ) -> Self {
@@ -189,7 +191,7 @@ mod tests {
     use crate::stream::{AggregateOptions, Operator, Poll, aggregate, lock};
     use crate::{Driver, Result};
 
-    /// Concatenates the values as the digits of a number, which shows their order.
+    /// Concatenates the values as the digits of a number, so that the result shows their order.
     struct Digits;
 
     impl UserFunction for Digits {
@@ -268,7 +270,7 @@ mod tests {
         query.run(sources().into_iter().map(table).collect::<Result<_>>()?, Stop::default())
     }
 
-    /// Computes the same result from streaming rows, with a snapshot restored halfway through.
+    /// Computes the result from streaming rows, and restores a snapshot halfway through.
     fn of_sources(query: &Aggregation) -> Result<Vec<RecordBatch>> {
         let options = AggregateOptions { sources: 2, lateness: None.into(), memory_limit: None };
         let made = || aggregate(query, sources()[0].schema(), &options);

@@ -15,22 +15,22 @@ pub(super) fn is_number(values: &DataType) -> bool {
     values.is_integer() || values.is_floating() || is_decimal
 }
 
-/// Returns the item field of a list that holds values of this column.
+/// Returns the item field of a list that contains values from this column.
 pub(crate) fn list_item(of: &Field) -> FieldRef {
     let item = Field::new_list_field(of.data_type().clone(), true);
     Arc::new(item.with_metadata(meaning(of)))
 }
 
-/// Returns a column's metadata that describes its values, such as the name of an extension type.
-/// The column's number in its Parquet file is removed, because it would not apply to another column
-/// with the same values.
+/// Returns the part of a column's metadata that describes its values, such as the name of an
+/// extension type. The column's number in its Parquet file is omitted, because it would not apply
+/// to another column with the same values.
 pub(super) fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");
     metadata
 }
 
-/// Returns the type itself or, for a dictionary, the type of its values.
+/// Returns the type itself or, for a dictionary type, the type of its values.
 pub(crate) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,

@@ -1,4 +1,4 @@
-//! Algorithms that find the pairs of a band join.
+//! Algorithms for finding the pairs of a band join.
 
 use std::fmt;
 
@@ -8,29 +8,30 @@ use tidegate_structures::index::{BucketIndex, WindowIndex};
 
 use crate::query::published::{self, IndexKind, MergeOptions, TaskIndex, TaskOptions};
 
-/// Algorithms that find the pairs of a band join.
+/// Algorithms for finding the pairs of a band join.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BandAlgorithm {
     /// The fastest algorithm.
     Auto,
     /// Sorts whole tables.
     Sort,
-    /// Rows enter blocks at computed positions, in the order of arrival; this is the fastest index.
+    /// Rows are inserted, in order of arrival, into blocks at computed positions. This index is the
+    /// fastest.
     Buckets,
-    /// Rows enter one index per side, in the order of arrival.
+    /// Rows are inserted into one index per side, in order of arrival.
     Index(IndexKind),
     /// Threads take tasks from a queue, and share one index per side.
     Tasks(TaskOptions),
-    /// Each of this number of threads has one B+-tree per side, and rows are distributed to the
+    /// Uses this number of threads, each with one B+-tree per side. Rows are distributed to the
     /// threads in turn.
     Partitions(usize),
 }
 
-/// A join of streaming rows with any algorithm that finds their matches.
+/// A join of streaming rows, with any algorithm for finding matches.
 pub(crate) type AnyIndexJoin = IndexJoin<Box<dyn Find>>;
 
 impl BandAlgorithm {
-    /// Creates a join of streaming rows that compares this number of columns.
+    /// Creates a join of streaming rows that compares the given number of columns.
     pub(crate) fn join(
         self,
         retention: Option<Retention>,
@@ -52,7 +53,7 @@ impl BandAlgorithm {
         IndexJoin::of_one_stream(retention, columns, ordered, self.finder(1))
     }
 
-    /// Returns the part that finds matches for rows on this number of sides.
+    /// Returns the finder of the join, which looks up the matches of rows on one or two sides.
     fn finder(self, sides: usize) -> Box<dyn Find> {
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => buckets(sides),
@@ -83,7 +84,8 @@ impl BandAlgorithm {
 }
 
 impl BandAlgorithm {
-    /// Describes the settings of the index, for users; empty for an index that has no settings.
+    /// Describes the index settings for users. The description is empty if the index has no
+    /// settings.
     pub(crate) fn settings(self) -> String {
         let depth = |depth: Option<usize>| match depth {
             Some(depth) => format!(", insertion depth {depth}"),
@@ -110,9 +112,9 @@ impl BandAlgorithm {
     }
 }
 
-/// Creates a finder with one index per side, into which rows are inserted and in which other rows
-/// look up their matches. The index is boxed, so that all indexes share one compiled copy of the
-/// lookup code.
+/// Creates a finder with one index per side. Rows are inserted into an index, and the matches of
+/// other rows are looked up in it. The index is boxed so that all indexes share one compiled copy
+/// of the lookup code.
 fn buckets(sides: usize) -> Box<dyn Find> {
     Box::new(Ahead::new(sides, || -> Box<dyn WindowIndex> { Box::new(BucketIndex::new()) }))
 }

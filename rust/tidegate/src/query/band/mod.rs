@@ -17,9 +17,9 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// The number of candidates per left row above which rows enter an index, so that only rows within
-/// a window are compared. According to measurements, checking this many candidates costs as much as
-/// the index.
+/// If left rows have more candidates than this on average, rows are inserted into an index, so that
+/// only rows within a window are compared. According to measurements, checking this many candidates
+/// takes as long as using the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join, which selects pairs of rows from two tables.
@@ -71,7 +71,7 @@ pub struct BandJoin {
     pub on: Vec<(String, String)>,
     /// The maximum distance between the values of each band column.
     pub within: Vec<Within>,
-    /// The windows in which rows are matched; `None` to match whole tables.
+    /// The windows in which rows are matched; `None` to match entire tables.
     pub sliding: Option<Sliding>,
     /// The algorithm that finds pairs.
     pub algorithm: BandAlgorithm,
@@ -117,7 +117,7 @@ impl BandJoin {
         let columns = columns.map(|(names, within)| ColumnPlan::new(names, *within, left, right));
         let columns = columns.collect::<Result<_>>()?;
         let windows = self.sliding.as_ref().map(|Sliding { time, window }| {
-            // Only this join uses this name, because its band columns have the usual one.
+            // Only this join uses this name, because the usual name refers to its band columns.
             WindowPlan::new("time", time, *window, left, right)
         });
         Ok(BandPlan {
@@ -127,7 +127,7 @@ impl BandJoin {
         })
     }
 
-    /// Rejects options that are meaningless if the rows of one stream are joined with each other.
+    /// Rejects options that have no meaning when a stream is joined with itself.
     pub(crate) fn check_of_one_stream(&self) -> Result<()> {
         let refused = |why: &str| {
             Err(Error::argument(format!(
@@ -186,7 +186,7 @@ impl BandJoin {
         ))
     }
 
-    /// Returns the text that determines the results of a join of streams.
+    /// Returns the text that identifies the results of a join of streams.
     pub(crate) fn identity(&self, sliding: &Sliding, left: &Schema, right: &Schema) -> Identity {
         let Sliding { time, window } = sliding;
         let relation: [(&str, &dyn Debug); 4] =

@@ -1,4 +1,4 @@
-//! Algorithms that compare the rows in each other's windows.
+//! Algorithms that compare each row with the rows in the other side's window.
 
 use tidegate_operators::predicate::{Constraint, Numbers, Operand, Order, Relation, Term};
 use tidegate_operators::rows::{How, NO_KEY, Retention};
@@ -8,27 +8,27 @@ use tidegate_operators::window::scale::{ScaleAlgorithm, ScaleJoin};
 use crate::Result;
 use crate::query::published::{self, HandshakeAlgorithm};
 
-/// An algorithm that compares the rows in each other's windows.
+/// An algorithm that compares each row with the rows in the other side's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// One thread compares each row with the other side's window.
     ThreeStep,
-    /// Each row's window is divided into one piece per thread.
+    /// Each row's window is divided among the threads.
     Cell,
-    /// Each thread has a share of the rows in the windows.
+    /// The rows in the windows are divided among the threads.
     ScaleJoin,
-    /// Like `ScaleJoin`, but row by row, on threads that run freely between two gates, even between
+    /// Like `ScaleJoin`, but row by row. The threads run freely between two gates, even between
     /// polls.
     ScaleGates,
-    /// Like `ScaleJoin`, but row by row, on threads connected by two trees: one distributes the
-    /// rows, and the other collects the results.
+    /// Like `ScaleJoin`, but row by row. The threads are connected by two trees: one distributes
+    /// the rows, and the other collects the results.
     SplitJoin,
-    /// Each thread has a share of the new rows. The new rows are looked up by value if this takes
-    /// less time.
+    /// The new rows are divided among the threads. New rows are looked up by value if this is
+    /// faster.
     Indexed,
-    /// Windows flow past each other through a chain of threads.
+    /// The windows flow past each other through a chain of threads.
     Handshake,
-    /// Rows pass through the chain quickly, and one thread keeps each row.
+    /// Rows pass quickly through the chain, and each row is stored by one thread.
     LowLatencyHandshake,
 }
 
@@ -67,8 +67,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns the bytes kept per row in addition to the row itself. The result is based on the
-    /// assumption that the compared columns have grown by at most half since rows left them.
+    /// Returns the bytes kept per row in addition to the row itself. The result assumes that the
+    /// compared columns have grown by at most half since rows were last removed from them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);
@@ -111,22 +111,22 @@ impl Algorithm {
     }
 }
 
-/// The parts of a join over sliding windows, in addition to its algorithm.
+/// The parts of a sliding-window join other than its algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingJoinParts {
     pub(crate) retention: Retention,
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
-    /// The conditions that are scanned for, without any rows.
+    /// The conditions that scans test, without any rows.
     pub(crate) terms: Vec<Term>,
     /// True if each thread that the join starts is pinned to a processor.
     pub(crate) pin: bool,
 }
 
 impl SlidingJoinParts {
-    /// Creates a join without rows. Fails if the join needs threads and the system refuses to start
-    /// one.
+    /// Creates a join without rows. Returns an error if the join needs threads and the system
+    /// refuses to start one.
     pub(crate) fn join(self, algorithm: Algorithm) -> Result<Box<SlidingJoin>> {
         Ok(match algorithm {
             Algorithm::ThreeStep => {
@@ -163,7 +163,7 @@ impl SlidingJoinParts {
     }
 }
 
-/// Returns the condition that keys are equal, expressed in the numbers assigned to them.
+/// Returns the condition that keys are equal, as a comparison of their numbers.
 pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
     let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
         .map(|order| Constraint::Difference { order, than: 0 });
@@ -171,7 +171,8 @@ pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
         .expect("numbers of keys are far from the ends")
 }
 
-/// Converts keys to numbers that can be compared for equality; their order has no meaning.
+/// Converts keys to numbers that are compared only for equality. The order of these numbers has no
+/// meaning.
 pub(crate) fn numbers_of(keys: &[u32]) -> Operand {
     let missing: Vec<bool> = keys.iter().map(|&key| key == NO_KEY).collect();
     let numbers = Numbers::I32(keys.iter().map(|key| key.cast_signed()).collect());

@@ -14,21 +14,22 @@ use crate::{Error, Result};
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 
-/// The time for which the rows of a side stay in its window.
+/// How long the rows of a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
-    /// For a fixed time.
+    /// Rows stay for a fixed time.
     Time(Bound),
-    /// Until this number of later rows have arrived on the same side.
+    /// A row stays until this number of later rows have arrived on the same side.
     Rows(usize),
 }
 
 /// A window join, which selects pairs of rows from two tables.
 ///
-/// A pair is in the result if its earlier row, in merged order, is still in its side's window when
-/// the later row arrives, all `by` columns are equal and `predicate` holds.
+/// A pair is in the result if all `by` columns are equal and `predicate` holds. In addition, the
+/// earlier row of the pair, in merged order, must still be in its side's window when the later row
+/// arrives.
 ///
-/// This example pairs each ask with the bids that are not below it, at most 5 apart in time:
+/// This example pairs each ask with the bids that are at least as high and at most 5 apart in time:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -74,7 +75,7 @@ pub struct WindowJoin {
     pub on: (String, String),
     /// The window of each side.
     pub window: (Window, Window),
-    /// The algorithm that compares rows; `None` for the best one.
+    /// The algorithm that compares rows; `None` to choose the best one.
     pub algorithm: Option<Algorithm>,
     /// The options that all joins have.
     pub options: JoinOptions,
@@ -87,7 +88,7 @@ pub(crate) struct WindowJoinPlan {
     pub(crate) join: JoinPlan,
 }
 
-/// The windows of the rows of two schemas.
+/// The windows for the rows of two schemas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     /// The time column of each side.
@@ -97,7 +98,7 @@ pub(crate) struct WindowPlan {
 }
 
 impl WindowPlan {
-    /// Creates the windows of rows with these time columns; `role` names the argument.
+    /// Creates the windows for rows with these time columns; `role` is the name of the argument.
     pub(crate) fn new(
         role: &str,
         names: &(String, String),
@@ -125,7 +126,8 @@ impl WindowPlan {
         Ok(WindowPlan { times, unit, retention })
     }
 
-    /// Returns the lines of an explanation that name the time columns and state how long rows stay.
+    /// Returns the lines of an explanation that name the time columns and state how long rows stay
+    /// in the windows.
     pub(crate) fn describe(&self, names: &(String, String)) -> [String; 2] {
         let window = match self.retention {
             Retention::Time { left, right } => {
@@ -139,8 +141,9 @@ impl WindowPlan {
         [format!("  time       left.{}, right.{}", names.0, names.1), window]
     }
 
-    /// Returns the maximum time between the rows of a pair: a right row can follow a left row only
-    /// for as long as the left row stays, and vice versa. Row-based windows have no bound in time.
+    /// Returns the maximum time between the rows of a pair. A right row can follow a left row only
+    /// while the left row is in its window, and vice versa. Row-based windows do not limit the time
+    /// between rows.
     pub(crate) fn reach(&self) -> Reach {
         match self.retention {
             Retention::Time { left, right } => {

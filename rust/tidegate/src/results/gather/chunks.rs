@@ -1,4 +1,4 @@
-//! Finds the rows of columns with several chunks, and copies their values.
+//! Locates rows in columns that consist of several chunks, and copies their values.
 
 use std::hint::select_unpredictable;
 
@@ -9,58 +9,58 @@ use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 
-/// The number of rows that are located together; a core can wait for all of their values
+/// The number of rows that are located at a time. A core can wait for the values of this many rows
 /// simultaneously.
 const GROUP: usize = 8;
 
-/// The number of rows that are copied together if all of them are in one chunk. On a side in time
-/// order, this applies to most rows. The values of these rows fill whole cache lines of each
+/// The number of rows that are copied at a time if they all lie in one chunk. On a side in time
+/// order, this applies to most rows. The values of this many rows fill whole cache lines of each
 /// column, and stay in the nearest cache.
 const BLOCK: usize = 1 << 9;
 
-/// The maximum distance at which rows in two chunks are also copied together: their values are in a
-/// cache, or arrive there in order.
+/// Rows of two chunks are also copied at the same time if they are at most this far apart. In that
+/// case, their values are cached or are loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// The number of groups in flight: while the values of the newest group are prefetched, those of
+/// The number of groups in flight. While the values of the newest group are prefetched, those of
 /// the oldest are copied.
 const UNDER_WAY: usize = 3;
 
-/// The place of a row: its chunk, and its position there.
+/// The location of a row: its chunk, and its position in that chunk.
 pub(super) type Place = (usize, usize);
 
-/// The place of a missing row.
+/// The location of a missing row.
 const NO_PLACE: Place = (usize::MAX, 0);
 
 /// A column with several chunks from which values are gathered.
 pub(super) trait ChunkedColumn {
-    /// Prefetches the values at these places.
+    /// Prefetches the values at these positions.
     fn ask(&self, places: &[Place]);
 
-    /// Writes the values at these places after those already written.
+    /// Appends the values at these positions to those already written.
     fn copy(&mut self, places: &[Place]);
 
-    /// Writes values of one chunk, given by their positions in it, after those already written.
+    /// Appends the values at these positions in one chunk to those already written.
     fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
 
-    /// Writes values of a chunk and the next one, given by their positions in both together, after
-    /// those already written.
+    /// Appends values of a chunk and the next one to those already written. Positions are counted
+    /// from the start of the first of these chunks.
     fn copy_of_two(&mut self, chunk: usize, places: &[u32]);
 }
 
-/// The distribution of rows over chunks.
+/// The distribution of rows across chunks.
 enum Spread {
-    /// All are in this chunk.
+    /// All rows are in this chunk.
     One(usize),
-    /// The rows are in this chunk and the next one, and close to each other.
+    /// All rows are in this chunk and the next one, and close to each other.
     Two(usize),
-    /// The rows are in more chunks or far apart, or one of them is missing.
+    /// The rows are in more than two chunks or far apart, or at least one row is missing.
     Wide,
 }
 
 pub(super) struct Chunks<'a, T> {
     pub(super) chunks: Vec<&'a [T]>,
-    /// The places that have not been written yet.
+    /// The part of the output that has not been written yet.
     pub(super) out: &'a mut [Slot<T>],
 }
 
@@ -101,8 +101,8 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_,
     }
 }
 
-/// Writes the values of the same rows for several columns of one table, with zeros for rows that
-/// are [`NO_ROW`].
+/// Writes the values of the same rows for several columns of one table, with zeros for rows whose
+/// number is [`NO_ROW`].
 pub(super) fn gather_columns(
     columns: Vec<(&Column, &mut [Slot<u8>])>,
     rows: &[u32],
@@ -148,8 +148,8 @@ fn gather_scattered(
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // All columns share the positions of rows. These are found in advance, so that values are
-    // loaded from memory in the meantime.
+    // All columns share the positions of rows. The positions are determined in advance, so that
+    // values are loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
     let group = |nth: usize| &rows[nth * GROUP..rows.len().min((nth + 1) * GROUP)];
@@ -168,12 +168,13 @@ fn gather_scattered(
     }
 }
 
-/// Finds the chunk of a row. Rows are divided into blocks, few of which contain the end of a chunk.
-/// The branch on a row's position is therefore rarely mispredicted, regardless of the order of
-/// rows.
+/// Finds the chunk of a row. Rows are divided into blocks, and only a few blocks contain the end of
+/// a chunk. Therefore, the branch on a row's position is rarely mispredicted, regardless of the
+/// order of the rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
-    /// The chunk of each block's first row, followed by the chunk of the last row.
+    /// The chunk that contains the first row of each block, followed by the chunk that contains the
+    /// last row.
     chunk_of: Vec<u32>,
     /// The binary logarithm of the number of rows in a block.
     shift: u32,
@@ -199,7 +200,7 @@ impl<'a> ChunkFinder<'a> {
         ChunkFinder { starts, chunk_of, shift }
     }
 
-    /// Returns how these rows are distributed over chunks.
+    /// Returns how the given rows are distributed across chunks.
     fn spread(&self, rows: &[u32]) -> Spread {
         let last = self.starts[self.starts.len() - 1];
         let (low, high) =

@@ -1,4 +1,4 @@
-//! A column of a table, with one or more chunks.
+//! A column of a table, consisting of one or more chunks.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,8 +20,8 @@ use crate::Result;
 use crate::columns::dictionary::{concat, interleave};
 use crate::columns::table::Table;
 
-/// The number of rows that are searched for missing rows together; their values fill whole cache
-/// lines.
+/// The number of rows that are checked for missing rows at a time. The values of this many rows
+/// fill whole cache lines.
 const BLOCK: usize = 1 << 9;
 
 /// A column of a table that is ready to be gathered.
@@ -29,12 +29,12 @@ const BLOCK: usize = 1 << 9;
 pub(crate) struct Column {
     data_type: DataType,
     chunks: Vec<ArrayRef>,
-    /// The start of each chunk, followed by the number of rows.
+    /// The number of the first row of each chunk, followed by the total number of rows.
     pub(super) starts: Vec<u32>,
-    /// The width of a value, if all values have the same width and this crate's kernels gather
-    /// them.
+    /// The width of a value in bytes, if all values have the same width and this crate's kernels
+    /// gather them.
     pub(super) width: Option<usize>,
-    /// The raw values of each chunk, if their width is fixed.
+    /// The raw values of each chunk, if they have a fixed width.
     values: Vec<Buffer>,
     has_nulls: bool,
 }
@@ -45,8 +45,8 @@ impl Column {
         Self::of_chunks(data_type, one_dictionary(table.chunks(column)))
     }
 
-    /// Returns a key column for both sides. If both are dictionaries of the same type, they get a
-    /// common dictionary.
+    /// Returns a key column for both sides. If both columns are dictionaries of the same type, they
+    /// share a common dictionary.
     pub(crate) fn new_pair(
         left: &Table,
         left_column: usize,
@@ -82,8 +82,8 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
-    /// Returns consecutive rows from `first` on without copying them, if `first` is given and the
-    /// rows are in one chunk.
+    /// Returns `rows` consecutive rows from `first` on without copying them, or `None` if `first`
+    /// is `None` or the rows are in several chunks.
     pub(super) fn slice(&self, first: Option<usize>, rows: usize) -> Option<ArrayRef> {
         let first = first?;
         let chunk = self.starts.partition_point(|&start| start as usize <= first) - 1;
@@ -104,7 +104,7 @@ impl Column {
         })
     }
 
-    /// Returns the bits of the values of some rows, which have 4 or 8 bytes each.
+    /// Returns the bits of the values in these rows. Each value has 4 or 8 bytes.
     pub(crate) fn longs(&self, rows: Range<usize>) -> Cow<'_, [u64]> {
         match self.width {
             Some(4) => self.values_of::<u32>(rows).iter().map(|&word| word.into()).collect(),
@@ -129,7 +129,7 @@ impl Column {
         found.into()
     }
 
-    /// Gathers the rows, none of which is [`NO_ROW`], into a new array.
+    /// Gathers rows into a new array. None of the row numbers may be [`NO_ROW`].
     pub(crate) fn gather(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         let Some(width) = self.width else { return self.take(rows) };
         let mut memory = Pages::<u8>::unwritten(width * rows.len());
@@ -137,7 +137,7 @@ impl Column {
         self.array(Buffer::from(Bytes::from_owner(memory.written())), rows, None)
     }
 
-    /// Returns the gathered values of the rows as an array. `missing` specifies which rows are
+    /// Returns the gathered values of the rows as an array. `missing` marks the rows that are
     /// missing, if any.
     pub(super) fn array(
         &self,
@@ -153,7 +153,7 @@ impl Column {
         data.build().map(make_array)
     }
 
-    /// Gathers the rows with `arrow-select`, for any type; [`NO_ROW`] results in a null.
+    /// Gathers rows of any type with `arrow-select`; [`NO_ROW`] results in a null.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),
@@ -186,7 +186,7 @@ impl Column {
         }
     }
 
-    /// Returns which of the rows are valid, or `None` if all are.
+    /// Returns a bitmap of the rows that are valid, or `None` if all rows are valid.
     fn nulls(&self, rows: &[u32]) -> Option<NullBuffer> {
         let finder = ChunkFinder::new(&self.starts);
         let valid = BooleanBuffer::collect_bool(rows.len(), |at| {
@@ -199,8 +199,8 @@ impl Column {
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Writes the values of the rows, with zeros for rows that are [`NO_ROW`], if the column has
-    /// one chunk.
+    /// Writes the values of these rows if the column has a single chunk, with zeros for rows whose
+    /// number is [`NO_ROW`].
     pub(super) fn gather_values(
         &self,
         rows: &[u32],
@@ -247,8 +247,8 @@ impl Column {
         }
     }
 
-    /// Returns the chunks as values of their width, together with the place where gathered values
-    /// are written.
+    /// Returns the chunks as values of their width, and the position at which gathered values are
+    /// written.
     pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn ChunkedColumn + 'a> {
         fn of<'a, T: Value + AnyBitPattern + NoUninit + Default>(
             values: &'a [Buffer],
@@ -269,8 +269,8 @@ impl Column {
     }
 }
 
-/// Returns whether `take` returns a null for a null row number. `take` does not do so for types
-/// without a validity bitmap.
+/// Returns whether `take` produces a null for a null row number. For types without a validity
+/// bitmap, `take` produces no nulls.
 fn takes_nulls(data_type: &DataType) -> bool {
     match data_type {
         DataType::Union(..) | DataType::RunEndEncoded(..) => false,
@@ -280,8 +280,8 @@ fn takes_nulls(data_type: &DataType) -> bool {
 }
 
 /// Converts dictionary chunks to a single array with one dictionary, so that all batches of a
-/// result share it. Other chunks remain unchanged, as do dictionaries that together have more
-/// values than their codes can distinguish.
+/// result share that dictionary. Other chunks remain unchanged. Dictionaries also remain unchanged
+/// if their total number of values exceeds what their codes can represent.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     let of_dictionaries =
         chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
@@ -295,7 +295,7 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
-/// Returns the number of bytes per value, if it is the same for all values of the type and this
+/// Returns the number of bytes per value if all values of the type have the same size and this
 /// crate's kernels support it.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))

@@ -11,8 +11,8 @@ use super::column::{fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::{concat, of_column};
 
-/// Concatenates the rows of several batches. Fixed-width values share one memory allocation, on
-/// huge pages if it is large.
+/// Concatenates the rows of several batches. Fixed-width values share one memory allocation, which
+/// uses huge pages if it is large.
 pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema.clone()));
@@ -56,7 +56,7 @@ pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
-/// Returns which values of the chunks are valid, or `None` if all are.
+/// Returns which values in the chunks are valid, or `None` if all are.
 fn concat_nulls(chunks: &[&dyn Array]) -> Option<NullBuffer> {
     if chunks.iter().all(|chunk| chunk.null_count() == 0) {
         return None;

@@ -1,8 +1,8 @@
-//! Gathers rows of table columns, given by row numbers, into new arrays.
+//! Gathers rows of table columns into new arrays. The rows are specified by their numbers.
 //!
-//! Fixed-width columns, chunked or not, are gathered by this crate's kernels into memory on huge
-//! pages. A result is large and newly allocated, so its page faults would otherwise cost more than
-//! the join (see [`tidegate_structures::memory::pages`]). All other columns are gathered by
+//! This crate's kernels gather fixed-width columns, chunked or not, into memory on huge pages.
+//! Results are large and newly allocated. On normal pages, their page faults would cost more than
+//! the join (see [`tidegate_structures::memory::pages`]). All other columns are gathered with
 //! `arrow-select`.
 //!
 //! # Files
@@ -43,39 +43,40 @@ pub(crate) use text::demand_texts;
 use crate::columns::cast::cast;
 use crate::columns::dictionary::interleave;
 
-/// The number of result rows for which a thread is worthwhile, since waking it takes as long as
-/// gathering a few hundred rows.
+/// The minimum number of result rows for which waking a thread is worthwhile. Waking a thread takes
+/// as long as gathering a few hundred rows.
 const PART_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// The source of a result column.
+/// The source of a column in the result.
 #[derive(Debug)]
 pub(crate) enum ColumnSource {
     /// A column of the left side.
     Left(Arc<Column>),
     /// A column of the right side.
     Right(Arc<Column>),
-    /// A key column: the left side's value, or the right side's value if there is no left row.
+    /// A key column, with the left side's value or, if there is no left row, the right side's
+    /// value.
     Either(Arc<Column>, Arc<Column>),
 }
 
-/// The columns that are gathered for a row of the result.
+/// The columns of a result, and how they are gathered.
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) sources: Vec<ColumnSource>,
-    /// The types of the result's columns.
+    /// The types of the columns in the result.
     pub(crate) types: Vec<DataType>,
-    /// For each side, true if result rows can lack a row of that side.
+    /// For each side, true if result rows can lack a row from that side.
     pub(crate) optional: [bool; 2],
     /// The columns of each side that are also stored row by row.
     pub(crate) records: [Vec<Records>; 2],
-    /// True if consecutive left values in one chunk are sliced instead of copied. A slice keeps its
-    /// entire chunk in memory.
+    /// True if consecutive left values in the same chunk are sliced instead of copied. A slice
+    /// keeps the entire chunk in memory.
     pub(crate) slices_left: bool,
 }
 
 impl Gather {
-    /// Stores right columns row by row. Storing rows in this way is worthwhile for a result that
-    /// contains most right rows, at scattered places.
+    /// Stores right columns row by row. This layout is worthwhile for a result that contains most
+    /// of the right rows in scattered order.
     pub(crate) fn lay_out_right(
         &mut self,
         rows: (usize, usize),
@@ -99,8 +100,9 @@ impl Gather {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// Gathers the fixed-width values of the result rows, given by their rows on each side, using
-    /// all threads. Values that will not be read soon are written without polluting the caches.
+    /// Gathers the fixed-width values of the result rows, using all threads. Each result row is
+    /// specified by its row numbers on both sides. Values that will not be read soon bypass the
+    /// caches.
     pub(crate) fn values(
         &self,
         left: &[u32],
@@ -143,7 +145,7 @@ impl Gather {
         Ok(Values { memory: Bytes::from_owner(memory.written()), first_left })
     }
 
-    /// Writes the fixed-width values of some rows to one place per column.
+    /// Writes the fixed-width values of these rows to one memory range per column.
     fn write(&self, rows: [&[u32]; 2], mut out: Vec<&mut [Slot<u8>]>, store: Store) {
         for ((records, rows), optional) in self.records.iter().zip(rows).zip(self.optional) {
             records.iter().for_each(|records| records.gather(rows, optional, &mut out, store));
@@ -161,8 +163,8 @@ impl Gather {
         }
     }
 
-    /// Returns the columns of the result rows, given their fixed-width values; the other columns
-    /// are gathered one by one.
+    /// Returns the columns of the result rows, given their fixed-width values. The other columns
+    /// are gathered one at a time.
     pub(crate) fn columns(
         &self,
         left: &[u32],
@@ -197,21 +199,21 @@ impl Gather {
 }
 
 /// The fixed-width values of all result columns that are not sliced. All values share one memory
-/// allocation, in which each column begins at a cache line boundary.
+/// allocation, in which each column starts at a cache line boundary.
 #[derive(Debug)]
 pub(crate) struct Values {
     memory: Bytes,
-    /// The first left row, if the left rows are consecutive and their columns are sliced.
+    /// The first left row, if left rows are consecutive and their columns are sliced.
     first_left: Option<usize>,
 }
 
-/// Returns the bytes that a column occupies in this memory.
+/// Returns the number of bytes that a column takes up in this memory, including padding.
 fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(64)
 }
 
-/// Returns the width of a column's values in this memory, or `None` for a column that has no values
-/// there.
+/// Returns the width of the values that a column stores in this memory, or `None` if it stores
+/// none.
 fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Option<usize> {
     match source {
         ColumnSource::Left(column) if column.slice(first_left, rows).is_some() => None,
@@ -220,28 +222,28 @@ fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Optio
     }
 }
 
-/// Returns which of the rows exist, or `None` if all do.
+/// Returns a bitmap of the rows that exist, or `None` if all of them do.
 fn missing(rows: &[u32]) -> Option<NullBuffer> {
     let is_there = |at: usize| rows[at] != NO_ROW;
     rows.contains(&NO_ROW)
         .then(|| NullBuffer::new(BooleanBuffer::collect_bool(rows.len(), is_there)))
 }
 
-/// Returns the first of some rows, if they are consecutive and none of them is missing.
+/// Returns the first of these rows if they are consecutive and none of them is missing.
 fn consecutive(rows: &[u32]) -> Option<usize> {
     let (&first, &last) = (rows.first()?, rows.last()?);
     // This check detects most rows that are not consecutive.
     if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
         return None;
     }
-    // There is no branch per row, so that the loop is vectorized.
+    // There is no branch per row, so that the loop can be vectorized.
     let differences =
         rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
     (differences == 0).then_some(first as usize)
 }
 
-/// Returns the left column's values where there is a left row, and the right column's values
-/// elsewhere, in one type.
+/// Returns the left column's value where there is a left row, and the right column's value
+/// elsewhere, cast to `data_type`.
 fn either(
     of_left: &Column,
     of_right: &Column,

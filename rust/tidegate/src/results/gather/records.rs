@@ -1,5 +1,5 @@
-//! Columns stored row by row, for results with scattered rows: a row then costs one cache line,
-//! instead of one per column.
+//! Columns that are stored row by row, for results whose rows are scattered: reading a row then
+//! touches one cache line instead of one per column.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::column::Column;
 /// The number of rows per task.
 const PART_ROWS: usize = 1 << 15;
 
-/// The maximum number of bytes that records may take for each row on either side of a table join. A
-/// table join should take at most 40 bytes per row in addition to its inputs and its result, and
-/// some of these bytes hold the pairs.
+/// The maximum number of bytes that records may take up for each row on either side of a table
+/// join. A table join should use at most 40 bytes per row in addition to its inputs and its result.
+/// Some of these bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
-/// Several columns, stored row by row.
+/// Several columns, which are stored row by row.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     /// Two columns.
@@ -37,12 +37,12 @@ impl Rows {
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
-    /// Returns the bytes of a row with this number of columns.
+    /// Returns the number of bytes that a row with this number of columns takes up.
     pub(crate) fn row_bytes(columns: usize) -> usize {
         columns.next_power_of_two() * size_of::<u64>()
     }
 
-    /// Stores the values of columns of equal length.
+    /// Appends the values of columns, which all have the same length.
     fn of_columns(
         columns: &[(usize, Arc<Column>)],
         rows: usize,
@@ -54,7 +54,7 @@ impl Rows {
         })
     }
 
-    /// Adds rows. No rows are being gathered at this time.
+    /// Adds rows. The caller ensures that no rows are being gathered at the same time.
     pub(crate) fn push(&mut self, columns: &[&[u64]]) {
         match self {
             Rows::Two(log) => owned(log).push(columns),
@@ -70,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Drops the oldest rows. No rows are being gathered at this time.
+    /// Drops the oldest rows. The caller ensures that no rows are being gathered at the same time.
     pub(crate) fn drop_front(&mut self, rows: usize) {
         match self {
             Rows::Two(log) => owned(log).drop_front(rows),
@@ -98,10 +98,10 @@ fn lay_out<R: Record>(
     Ok(values.written())
 }
 
-/// Some columns of a result, stored row by row.
+/// Some columns of a result, which are stored row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
-    /// The positions of the columns in the result.
+    /// The positions of these columns in the result.
     pub(crate) columns: Vec<usize>,
     pub(crate) rows: Rows,
 }
@@ -112,16 +112,16 @@ impl Records {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Stores as many of `columns` row by row as the number of rows on both sides permits. Each
-    /// column is given with its position in the result.
+    /// Stores as many of `columns` row by row as the numbers of rows on both sides permit. Each
+    /// column is paired with its position in the result.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
         driver: &Driver,
     ) -> Result<Vec<Self>, Stopped> {
         let mut affordable = (left_rows + right_rows) * ROW_BYTES / right_rows.max(1);
-        // A single column gains nothing from being stored row by row, and neither do two narrow
-        // ones, of which a cache holds more in columns.
+        // Storing a single column row by row has no advantage. The same is true of two narrow
+        // columns, because a cache holds more of their values if they are stored by column.
         let width = |group: &[(usize, Arc<Column>)]| {
             group.iter().filter_map(|(_, column)| column.width).sum::<usize>()
         };
@@ -141,8 +141,9 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to the places of these columns in `out`, and removes the places from it. If
-    /// the rows are `optional`, some may be missing; zeros are written for these.
+    /// Writes the rows to the memory ranges of these columns in `out`, and removes these ranges
+    /// from it. If the rows are `optional`, some of them may be missing, and zeros are written for
+    /// the missing ones.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

@@ -1,4 +1,5 @@
-//! Compares gathered values with those of `arrow-select`, and checks how much is stored row by row.
+//! Compares gathered values with those that `arrow-select` returns, and checks how much is stored
+//! row by row.
 
 use arrow_array::types::Int8Type;
 use arrow_array::{
@@ -16,8 +17,8 @@ use tidegate_sync::Stop;
 use super::*;
 use crate::columns::table::Table;
 
-/// Returns columns of all widths and of none, from row `first` on. Each batch starts after the
-/// beginning of its arrays, and has its dictionary in a different order.
+/// Returns columns of all fixed widths and of variable width, from row `first` on. Each batch
+/// starts after the beginning of its arrays, and its dictionary has a different order.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {
         let is_null = move |row: usize| nulls && row % 5 == 3;
@@ -53,7 +54,7 @@ fn table(lens: &[usize], nulls: bool) -> Table {
     Table::of_valid("rows", batch(0, 0, false).schema(), batches(lens, nulls)).unwrap()
 }
 
-/// Takes rows of a column that is concatenated first.
+/// Concatenates a column, and takes these rows from it.
 fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     let chunks = table.chunks(column);
     if chunks.is_empty() {
@@ -64,7 +65,7 @@ fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     take(&whole, &places, None).unwrap()
 }
 
-/// Decodes values if they are in a dictionary.
+/// Returns the values, decoded if they are in a dictionary.
 fn plain(array: &dyn Array) -> ArrayRef {
     let is_coded = matches!(array.data_type(), DataType::Dictionary(..));
     let data_type = if is_coded { &DataType::Utf8 } else { array.data_type() };
@@ -143,8 +144,8 @@ proptest! {
         }
     }
 
-    /// Gathers rows that are roughly in order, as on a side in time order, so that most blocks of
-    /// rows are in one chunk.
+    /// Gathers rows that are roughly in order, as on a side in time order. Most blocks of rows then
+    /// lie in a single chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(
         lens in vec(1_usize..900, 2..5),
@@ -293,7 +294,8 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
         records.into_iter().map(|records| records.columns).collect::<Vec<_>>()
     };
     let none: [Vec<usize>; 0] = [];
-    // 24 bytes for each row of both sides; a row of two columns takes 16, of three or four 32.
+    // Up to 24 bytes may be used for each row on either side. A row of two columns takes up 16
+    // bytes, and a row of three or four columns takes up 32.
     assert_eq!(laid_out(&[3, 4], 0), [[3, 4]]);
     assert_eq!(laid_out(&[3, 4, 3], 9), none);
     assert_eq!(laid_out(&[3, 4, 3], 10), [[3, 4, 3]]);
@@ -304,7 +306,7 @@ fn columns_are_laid_out_as_far_as_the_rows_afford() {
     assert_eq!(laid_out(&[3], 100), none);
     assert_eq!(laid_out(&[2, 2], 100), none);
     assert_eq!(laid_out(&[2, 3], 100), [[2, 3]]);
-    // The right columns of a result that can be stored row by row are.
+    // All right columns of a result that can be stored row by row are stored in this way.
     let [left, right] = [table(&[9], false), table(&[3], false)];
     let sides =
         [4, 3, 7, 2].map(|column| ColumnSource::Right(Arc::new(Column::new(&right, column))));

@@ -1,16 +1,16 @@
-//! The total length of the strings of some rows, computed before they are copied, because a few
-//! long strings may occur in many rows.
+//! Computes the total length of the strings in some rows before they are copied. A few long strings
+//! may occur in many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use tidegate_structures::memory;
 
-/// The offsets at which the values of a chunk end.
+/// The offsets at which the values in a chunk end.
 enum ValueEnds<'a> {
     Words(&'a [i32]),
     Longs(&'a [i64]),
-    /// Values that are all of about the average length, or that are not copied.
+    /// The values all have about the average length, or they are not copied.
     Any,
 }
 
@@ -25,7 +25,7 @@ impl<'a> ValueEnds<'a> {
         }
     }
 
-    /// Returns the number of bytes in a row's string, or `None` if there is no such row.
+    /// Returns the number of bytes in a row's string, or `None` if the row is missing.
     fn len(&self, row: usize) -> Option<usize> {
         let (start, end) = match self {
             ValueEnds::Words(ends) => ((*ends.get(row)?).into(), (*ends.get(row + 1)?).into()),
@@ -36,8 +36,8 @@ impl<'a> ValueEnds<'a> {
     }
 }
 
-/// Unwinds unless there is memory for the strings of these rows, given by chunk and row; missing
-/// rows have no strings.
+/// Unwinds unless there is enough memory for the strings in these rows. Each row is specified by
+/// its chunk and its row number. Missing rows have no strings.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
     let ends: Vec<ValueEnds<'_>> = chunks.iter().map(|chunk| ValueEnds::of(chunk)).collect();
     if !ends.iter().all(|ends| matches!(ends, ValueEnds::Any)) {

@@ -1,4 +1,4 @@
-//! The rows that functions have chosen, and the candidates for the next choice.
+//! The rows that functions have chosen, and the candidates for further choices.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::columns::dictionary::interleave_batches;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
 
-/// The number of rows that can be kept in addition to twice the chosen rows.
+/// The number of rows that can be kept in addition to twice the number of chosen rows.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Rows by number. All rows of an epoch are kept in order of arrival until they greatly outnumber
-/// the chosen ones.
+/// Rows that are identified by numbers. All rows of an epoch are kept in order of arrival until
+/// they greatly outnumber the chosen rows.
 #[derive(Debug)]
 pub(crate) struct ChosenRows {
     schema: SchemaRef,
@@ -23,7 +23,7 @@ pub(crate) struct ChosenRows {
     /// The charges of the batches.
     charges: Vec<Arc<Charge>>,
     rows: usize,
-    /// The number of chosen rows when they were last gathered.
+    /// The number of chosen rows that remained when they were last gathered.
     gathered: usize,
 }
 
@@ -54,7 +54,7 @@ impl ChosenRows {
         first
     }
 
-    /// Holds the memory charges as long as the rows.
+    /// Holds these memory charges for as long as the rows are held.
     pub(crate) fn hold(&mut self, charges: impl IntoIterator<Item = Arc<Charge>>) {
         self.charges.extend(charges);
     }
@@ -91,13 +91,13 @@ impl ChosenRows {
         self.batches = vec![rows];
     }
 
-    /// Returns a column of all rows.
+    /// Returns a column with the values of all rows.
     pub(crate) fn column(&self, at: usize) -> Column {
         let chunks = self.batches.iter().map(|batch| batch.column(at).clone()).collect();
         Column::of_chunks(self.schema.field(at).data_type().clone(), chunks)
     }
 
-    /// Returns the number of bytes in the rows that have not been charged elsewhere.
+    /// Returns the number of bytes that the rows hold and that are not charged elsewhere.
     pub(crate) fn memory(&self) -> usize {
         match &self.batches[..] {
             [rows, ..] if self.gathered > 0 => crate::columns::table::batch_bytes(rows),

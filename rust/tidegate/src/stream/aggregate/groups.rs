@@ -1,4 +1,4 @@
-//! The groups of a streaming aggregation: reusable numbers, and their order.
+//! The groups of a streaming aggregation: their numbers, which are reused, and their order.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_row::{RowConverter, SortField};
@@ -17,31 +17,31 @@ use crate::results::gather::Column;
 use crate::stream::state::keys::{KeyNumbers, copied};
 use crate::{Error, Result};
 
-/// Nulls come last.
+/// Nulls sort last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Unused numbers are searched for whenever this many numbers have been added since the last
-/// search.
+/// Unused groups are searched for once the number of groups exceeds twice the number that remained
+/// after the last search, plus this number.
 const NEW_GROUPS: usize = 1 << 10;
 
-/// The bytes per group in addition to its key: its number, its place in a hash table, and its place
-/// in the order.
+/// The number of bytes per group in addition to its key: for its number, its hash table entry and
+/// its position in the order.
 pub(crate) const GROUP_BYTES: usize = 64;
 
-/// The keys of rows, by number.
+/// The numbers of the keys that occur in rows.
 #[derive(Debug)]
 pub(crate) struct StreamGroups {
     /// The schema of the key columns.
     schema: SchemaRef,
     numbers: KeyNumbers,
     converter: RowConverter,
-    /// The key of each number, as bytes in key order; `None` if no row has the number.
+    /// The key for each number, as bytes in key order; `None` if the number is unused.
     keys: Vec<Option<Box<[u8]>>>,
     /// The numbers, sorted by their keys.
     order: Vec<u32>,
     /// The position of each number in `order`.
     ranks: Vec<u32>,
-    /// The key columns, in the order of the keys.
+    /// The key columns, in key order.
     columns: Option<Vec<Column>>,
     /// The number of groups that remained after the last search.
     swept: usize,
@@ -50,7 +50,7 @@ pub(crate) struct StreamGroups {
 }
 
 impl StreamGroups {
-    /// Creates groups for rows with `schema`, all of whose columns are keys.
+    /// Creates groups for rows with `schema`, whose columns are all keys.
     pub(crate) fn new(schema: SchemaRef) -> Result<Self> {
         let key = |at: usize| KeyColumn::new(at, schema.field(at), at, schema.field(at));
         let columns = (0..schema.fields().len()).map(key).collect::<Result<Vec<_>>>()?;
@@ -79,7 +79,7 @@ impl StreamGroups {
         &self.schema
     }
 
-    /// Returns the number of each row's group, batch after batch.
+    /// Returns the number of each row's group, one batch after another.
     pub(crate) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
         let mut all = memory::vec(batches.iter().map(RecordBatch::num_rows).sum());
         let found = self.numbers.of_each(Side::Left, driver, batches)?;
@@ -92,7 +92,7 @@ impl StreamGroups {
         Ok(all)
     }
 
-    /// Adds the keys of rows whose numbers were unused.
+    /// Adds the keys of rows whose numbers were unused until now.
     fn take_in(&mut self, rows: &RecordBatch, numbers: &[u32]) -> Result<()> {
         let most = numbers.iter().max().map_or(0, |&number| number as usize + 1);
         self.keys.resize(most.max(self.keys.len()), None);
@@ -107,7 +107,8 @@ impl StreamGroups {
         if fresh.is_empty() { Ok(()) } else { self.learn(rows, &fresh) }
     }
 
-    /// Adds the keys of numbers that were unused, each with a row that has the key.
+    /// Adds the keys of numbers that were unused until now. Each number is paired with a row that
+    /// has its key.
     fn learn(&mut self, rows: &RecordBatch, fresh: &[(u32, u32)]) -> Result<()> {
         let table = Table::trusted("keys", rows.clone());
         let places: Vec<u32> = fresh.iter().map(|&(_, row)| row).collect();
@@ -141,7 +142,7 @@ impl StreamGroups {
         self.order.len()
     }
 
-    /// Returns the number of bytes that the groups occupy.
+    /// Returns the number of bytes that the groups take up.
     pub(crate) fn memory(&self) -> usize {
         self.bytes + GROUP_BYTES * self.keys.len()
     }
@@ -181,12 +182,12 @@ impl StreamGroups {
         )?)
     }
 
-    /// Returns whether it is time to search for groups without rows.
+    /// Returns whether it is time to search for unused groups.
     pub(crate) fn is_due(&self) -> bool {
         self.len() > 2 * self.swept + NEW_GROUPS
     }
 
-    /// Removes groups that are not used.
+    /// Removes the groups that are not marked in `used`.
     pub(crate) fn release(&mut self, used: &[bool]) {
         let is_used = |number: u32| used.get(number as usize).copied().unwrap_or(false);
         let silent: Vec<u32> =

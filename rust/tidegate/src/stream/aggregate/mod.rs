@@ -1,4 +1,4 @@
-//! Streaming aggregation over sliding windows, fed by push sources.
+//! Streaming aggregation over sliding windows, with push sources.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -58,20 +58,20 @@ use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
 use ordered::OrderedColumns;
 
-/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
-/// enough to produce results quickly.
+/// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide
+/// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// The number of rows, or bytes of state, above which work is deferred because it would take
-/// several milliseconds.
+/// Work on more than this number of rows, or of bytes in the state, is deferred, because it would
+/// take several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
-/// The state size, in bytes, below which compaction is not worthwhile.
+/// The size of the state, in bytes, below which compaction is not worthwhile.
 const LEAST_COMPACTED: usize = 1 << 16;
 
-/// The number of result pages that are built at a time. A long series of windows has more pages
-/// than should be held in memory together.
+/// The number of result pages that are built at a time. A long series of windows has too many pages
+/// to hold all of them in memory.
 const PAGES: usize = 8;
 
 /// The options of a streaming aggregation, in addition to its query.
@@ -79,13 +79,13 @@ const PAGES: usize = 8;
 pub struct AggregateOptions {
     /// The number of sources.
     pub sources: usize,
-    /// The maximum time by which rows of a source can be out of order.
+    /// The maximum time by which rows from a source can be out of order.
     pub lateness: Lateness,
     /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
 }
 
-/// Aggregates ready rows epoch by epoch, and keeps the states of windows.
+/// Aggregates ready rows one epoch at a time, and keeps the states of windows.
 #[derive(Debug)]
 struct AggregateTactic {
     /// The plan for the columns that are read.
@@ -93,26 +93,26 @@ struct AggregateTactic {
     stream: Stream,
     /// The columns of the stream that are read.
     read: Vec<usize>,
-    /// The key columns, as positions in `plan.functions.read`.
+    /// The positions of the key columns in `plan.functions.read`.
     by: Vec<usize>,
     sources: usize,
     groups: StreamGroups,
     rows: ChosenRows,
     /// For each aggregate that chooses a row, the position of its column in `rows`.
     chosen: Vec<Option<usize>>,
-    /// The non-numeric columns whose smallest or largest value is computed.
+    /// The non-numeric columns whose minimum or maximum is computed.
     ordered: OrderedColumns,
     windows: Box<dyn StreamingWindows>,
     algorithm: Design,
-    /// The memory charged for the state.
+    /// The memory that is charged for the state.
     charge: Option<Charge>,
-    /// A driver with a single thread, for work that is done only once.
+    /// A single-threaded driver, for work that is done only once.
     alone: Driver,
     /// True while a failure would lose the results for some rows.
     is_half_done: bool,
 }
 
-/// Returns the names and streams of the sources.
+/// Returns the name and the stream of each source.
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
@@ -121,7 +121,7 @@ fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, S
     Ok(lateness.into_iter().enumerate().map(of_source).collect())
 }
 
-/// Returns empty windows for sources with this schema.
+/// Creates empty windows for sources with this schema.
 fn empty(
     plan: &AggregatePlan,
     schema: &Schema,
@@ -211,8 +211,8 @@ fn aggregation(
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
-    // The memory that a row may add to the state is charged with the row, so that the state always
-    // has room for it.
+    // The memory that a row may add to the state is charged with the row, so that there is always
+    // enough memory for the state.
     let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
     let (chosen, rows) = chosen(&plan)?;
     let by: Vec<usize> = plan.by.iter().map(|key| key.right).collect();
@@ -296,8 +296,8 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// Returns true if the step can be repeated. A step can be repeated if the rows that have left
-    /// the gate are already in the states, or if the step only emits complete windows.
+    /// Returns whether the failed step can be repeated. A step can be repeated if the rows that
+    /// have left the gate are already in the states, or if the step only emits complete windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -307,8 +307,8 @@ impl Tactic for AggregateTactic {
     }
 
     /// `state_keys`: the number of keys in the state. `state_cells`: the number of states per
-    /// aggregate. There is one for each key and slice; slices that can still receive rows have one
-    /// per source. `state_bytes`: the size of the state in bytes.
+    /// aggregate. There is one state per key and slice. Slices that can still receive rows have one
+    /// state per key and source. `state_bytes`: the size of the state in bytes.
     fn figures(&self) -> Vec<(&'static str, Figure)> {
         let number = |number: usize| Figure::Number(number as u64);
         vec![
@@ -367,8 +367,8 @@ impl AggregateTactic {
         self.tidy(common, charges)
     }
 
-    /// Drops the rows and groups that no state needs, and charges the state for its memory. Until
-    /// then, the charges for the added rows cover it.
+    /// Drops the rows and groups that no state needs, and charges the remaining memory to the
+    /// state. Until then, this memory is covered by the charges for the added rows.
     fn tidy(&mut self, common: &Common, charges: Vec<Arc<Charge>>) -> Result<()> {
         let mut added = charges;
         if !self.rows.is_needless() {
@@ -381,15 +381,16 @@ impl AggregateTactic {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        // This happens before the rows are dropped, so that no source takes the room in between.
+        // This happens before the rows are dropped, so that no source takes up the free memory in
+        // the meantime.
         self.charge_state(common);
         drop(added);
         self.is_half_done = false;
         self.check_limit(common)
     }
 
-    /// Returns an error if the state has outgrown the memory limit. All pushed rows have been added
-    /// to the state by then.
+    /// Returns an error if the state has outgrown the memory limit. At that point, all pushed rows
+    /// have been added to the state.
     fn check_limit(&self, common: &Common) -> Result<()> {
         let memory = &common.intake.shared.memory;
         match memory.limit() {
@@ -404,7 +405,7 @@ impl AggregateTactic {
         }
     }
 
-    /// Adjusts the charge to the current size of the state.
+    /// Adjusts the memory charge to the current size of the state.
     fn charge_state(&mut self, common: &Common) {
         let bytes = self.state_bytes();
         let held = self.charge.as_ref().map_or(0, Charge::bytes);
@@ -418,8 +419,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Rebuilds windows and groups when few of their states remain, because they still hold the
-    /// memory of removed states.
+    /// Rebuilds windows and groups when only a few of their states remain, because they still hold
+    /// the memory of the removed states.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {
@@ -468,7 +469,7 @@ impl AggregateTactic {
         empty(&self.plan, &schema, self.sources, self.algorithm)
     }
 
-    /// Builds the results of the next complete windows, and returns whether there are any.
+    /// Builds the results of the next complete windows, and returns whether there were any.
     fn make(&mut self, common: &mut Common) -> Result<bool> {
         self.is_half_done = true;
         let mut pages = self.windows.pages(PAGES, self.groups.order(), &common.driver)?;
@@ -492,7 +493,7 @@ impl AggregateTactic {
     }
 }
 
-/// Returns the number of bytes in a state.
+/// Returns the number of bytes that a state takes up.
 pub(super) fn state_bytes(
     windows: &dyn StreamingWindows,
     groups: &StreamGroups,
@@ -518,8 +519,8 @@ fn streaming_windows(
     }
 }
 
-/// Returns, for each aggregate that chooses a row, its column among the candidate columns, and the
-/// schema of those columns.
+/// For each aggregate that chooses a row, returns its column among the candidate columns. Also
+/// returns the schema of these columns.
 fn chosen(plan: &AggregatePlan) -> Result<(Vec<Option<usize>>, SchemaRef)> {
     let mut columns: Vec<usize> =
         plan.functions.outputs.iter().filter_map(|output| output.chosen()).collect();

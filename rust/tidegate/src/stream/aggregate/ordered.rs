@@ -1,10 +1,9 @@
-//! Non-numeric ordered columns, such as strings and decimals, whose smallest or largest values a
-//! stream needs.
+//! Non-numeric columns, such as strings and decimals, whose minimum or maximum a stream computes.
 //!
-//! Each value gets an integer code, and codes have the same order as values; states contain codes.
-//! A new value between two existing ones gets a code between theirs. If no code is free there, all
-//! values get new, evenly spaced codes, and the states are updated. Unused values are removed once
-//! there are many of them.
+//! Each value gets an integer code, and the codes are in the same order as the values. The states
+//! contain codes. A new value between two existing values gets a code between theirs. If there is
+//! no free code between them, all values get new, evenly spaced codes, and the states are updated.
+//! Unused values are removed when there are many of them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,14 +22,14 @@ use crate::query::aggregate::plan::{AggregatePlan, OutputPlan};
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The distance between evenly spaced codes.
+/// The distance between codes that are evenly spaced.
 const SPACE: i64 = 1 << 30;
 
-/// All columns of an aggregation that need codes.
+/// All columns of an aggregation whose values need codes.
 #[derive(Debug)]
 pub(crate) struct OrderedColumns {
     columns: Vec<OrderedColumn>,
-    /// For each aggregate, the position of its column in `columns`.
+    /// The position of each aggregate's column in `columns`.
     of_output: Vec<Option<usize>>,
 }
 
@@ -39,13 +38,13 @@ struct OrderedColumn {
     /// The column of the plan.
     at: usize,
     values: StreamGroups,
-    /// The code of each value, by the value's number.
+    /// The code of each value, indexed by the value's number.
     codes: Vec<Option<i64>>,
     /// All codes, sorted by value.
     ordered: Vec<i64>,
 }
 
-/// Returns the column from which an aggregate chooses a value that needs a code.
+/// Returns the column from which an aggregate chooses a value, if its values need codes.
 fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
     output.taken().filter(|&at| {
@@ -69,7 +68,7 @@ impl OrderedColumns {
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
     }
 
-    /// Returns the maximum number of bytes that a row adds, in addition to the bytes of its values.
+    /// Returns the maximum number of bytes that a row adds, not counting the bytes of its values.
     pub(crate) fn row_bytes(&self) -> usize {
         self.columns.len() * (GROUP_BYTES + 2 * size_of::<i64>())
     }
@@ -81,7 +80,7 @@ impl OrderedColumns {
         self.columns.iter().map(bytes).sum()
     }
 
-    /// Returns the codes of all rows, for each aggregate that needs codes. If values have to be
+    /// Returns the codes of all rows for each aggregate that needs codes. If values have to be
     /// recoded, the states are updated as well.
     pub(crate) fn codes(
         &mut self,
@@ -107,7 +106,7 @@ impl OrderedColumns {
             .collect())
     }
 
-    /// Removes values that no state has, if there are many of them.
+    /// Removes unused values if there are many of them.
     pub(crate) fn tidy(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             if column.values.is_due() {
@@ -116,8 +115,7 @@ impl OrderedColumns {
         }
     }
 
-    /// Removes values that no state has, and gives the others codes that depend only on the
-    /// remaining values.
+    /// Removes unused values, and gives the others codes that depend only on the remaining values.
     pub(crate) fn settle(&mut self, windows: &mut dyn StreamingWindows) {
         for (place, column) in self.columns.iter_mut().enumerate() {
             column.release(&used(&self.of_output, place, windows));
@@ -131,7 +129,7 @@ impl OrderedColumns {
         self.columns.iter().map(|column| column.values.table(column.values.order().keys)).collect()
     }
 
-    /// Restores the values that [`tables`](Self::tables) returned; `learn` reads the values of one
+    /// Restores the values that [`tables`](Self::tables) returned; `learn` reads the values in one
     /// table.
     pub(crate) fn restore(
         &mut self,
@@ -144,7 +142,7 @@ impl OrderedColumns {
         Ok(())
     }
 
-    /// Returns whether all values in the states are known.
+    /// Returns whether the values of all codes in the states are known.
     pub(crate) fn has_all(&self, windows: &mut dyn StreamingWindows) -> bool {
         let outputs = self.of_output.iter().enumerate();
         outputs.filter_map(|(output, of)| Some((output, &self.columns[(*of)?].ordered))).all(
@@ -171,7 +169,7 @@ impl OrderedColumns {
         }
     }
 
-    /// Returns the values by rank, for each aggregate that needs them.
+    /// Returns the values in rank order, for each aggregate that needs codes.
     pub(crate) fn values(&mut self) -> Result<Vec<Option<&Column>>> {
         let columns = self.columns.iter_mut().map(|column| Ok(&column.values.columns()?[0]));
         let columns = columns.collect::<Result<Vec<&Column>>>()?;
@@ -179,7 +177,7 @@ impl OrderedColumns {
     }
 }
 
-/// Returns the codes that the states of a column contain.
+/// Returns the codes that the states use for a column.
 fn used(
     of_output: &[Option<usize>],
     column: usize,
@@ -194,7 +192,7 @@ fn used(
     used
 }
 
-/// Replaces the codes that the states of a column contain.
+/// Replaces the codes that the states use for a column.
 fn follow(
     of_output: &[Option<usize>],
     column: usize,
@@ -208,8 +206,8 @@ fn follow(
 }
 
 impl OrderedColumn {
-    /// Assigns codes to values that have none. Returns the new codes of existing values by their
-    /// old codes, if any had to change.
+    /// Assigns codes to the values that have none. If any existing codes had to change, returns the
+    /// new code for each old one.
     fn give(&mut self) -> Option<HashMap<i64, i64>> {
         self.codes.resize(self.values.count(), None);
         if self.ordered.len() == self.values.len() {
@@ -241,7 +239,7 @@ impl OrderedColumn {
         None
     }
 
-    /// Spaces all codes evenly, and returns the new codes by the old ones.
+    /// Spaces all codes evenly, and returns the new code for each old one.
     fn space(&mut self) -> HashMap<i64, i64> {
         self.codes.resize(self.values.count(), None);
         let mut new = HashMap::new();
@@ -255,7 +253,7 @@ impl OrderedColumn {
         new
     }
 
-    /// Lists the codes in the order of their values.
+    /// Lists the codes in value order.
     fn list(&mut self) {
         let code = |number: &u32| self.codes[*number as usize];
         self.ordered.clear();
@@ -278,7 +276,7 @@ impl OrderedColumn {
 }
 
 /// Finds `count` codes between two others. Returns the code before the first new code and the
-/// distance between neighboring codes, or `None` if there is not enough space.
+/// distance between neighboring codes, or `None` if there are not enough free codes.
 fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
     match (before, after) {
         (None, None) => Some((0, SPACE)),

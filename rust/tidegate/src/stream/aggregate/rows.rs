@@ -1,4 +1,4 @@
-//! The rows of an epoch of a streaming aggregation, and the rows from which functions choose.
+//! The rows in an epoch of a streaming aggregation, and the rows from which functions choose.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::rows::SourceRun;
 
-/// If a source's pieces have fewer rows than this on average, they are concatenated before they are
-/// processed.
+/// If the average piece of a source has fewer rows than this, the pieces are concatenated before
+/// they are processed.
 const PIECE_ROWS: usize = 1 << 10;
 
-/// Adjacent rows of a run, and the position of the run's first row.
+/// Adjacent rows in a run, and the position of the run's first row.
 type Part<'a> = (&'a SourceRun, u64, Range<usize>);
 
-/// Rows of one source, with their times.
+/// Rows from one source, with their times.
 type Piece = (arrow_buffer::ScalarBuffer<i64>, RecordBatch);
 
 impl AggregateTactic {
-    /// Returns the rows of each source.
+    /// Returns the rows from each source.
     pub(crate) fn tables(
         &self,
         pending: &[PlannedBlock<SourceRun>],
@@ -65,8 +65,8 @@ impl AggregateTactic {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Keeps the rows of an epoch from which functions can choose. Returns the number of each
-    /// source's first row.
+    /// Keeps the rows in an epoch from which functions can choose. Returns, for each source, the
+    /// number of its first row.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {
             return Ok(vec![0; streams.sources.len()]);
@@ -112,8 +112,8 @@ impl AggregateTactic {
     }
 }
 
-/// Concatenates the times into one piece, and also the rows if their pieces are small. Larger
-/// pieces are processed separately.
+/// Concatenates the times into one piece. The rows are also concatenated if their pieces are small.
+/// Larger pieces are processed separately.
 fn in_few_pieces(schema: &SchemaRef, pieces: &[Piece]) -> Result<(Int64s, Vec<RecordBatch>)> {
     let rows = pieces.iter().map(|(ts, _)| ts.len()).sum();
     let mut ts = Pages::unwritten(rows);

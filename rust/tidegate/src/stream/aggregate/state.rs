@@ -1,5 +1,5 @@
-//! The snapshot of an aggregation: the states of slices that windows still need, their keys, and
-//! the rows that functions have chosen.
+//! The snapshot of an aggregation: the slice states that windows still need, their keys, and the
+//! rows that functions have chosen.
 //!
 //! Keys and rows are renumbered in an order that depends only on the data. The content of a
 //! snapshot therefore does not depend on threads or polls.
@@ -35,7 +35,7 @@ impl AggregateTactic {
         if !self.by.is_empty() {
             writer.table(&self.groups.table(&numbers)?)?;
         }
-        // 2. The values whose smallest or largest is computed, in their order.
+        // 2. The values of columns whose minimum or maximum is computed, in ascending order.
         for values in &tables {
             writer.table(values)?;
         }
@@ -101,8 +101,8 @@ impl AggregateTactic {
     }
 }
 
-/// Reads keys or values from a snapshot, in which each occurs once and in order, and returns their
-/// numbers.
+/// Reads keys or values from a snapshot, in which each of them occurs once and in order, and
+/// returns their numbers.
 fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;

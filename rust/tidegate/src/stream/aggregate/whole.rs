@@ -1,15 +1,16 @@
-//! Keeps rows until their windows are complete, for functions that need all values of a window
-//! together.
+//! Keeps rows until their windows are complete, for functions that need all values in a window at
+//! the same time.
 //!
-//! Once windows are complete, their results are computed from the kept rows by the aggregation of
-//! tables. The results are therefore identical, bit for bit, to those of an aggregation of tables.
+//! Once windows are complete, the code that aggregates tables computes their results from the kept
+//! rows. Therefore, the results are identical, bit for bit, to those of an aggregation of tables.
 //!
 //! # Trade-offs
 //!
-//! A poll that completes a window takes time proportional to the number of kept rows, in addition
-//! to the time for the windows. An epoch has at least as many rows as are kept. For sessions, rows
-//! of all keys are kept from the start of the oldest open session. If that session is longer than
-//! its gap, each rise of the watermark takes time proportional to the number of kept rows.
+//! If a poll completes a window, it takes time proportional to the number of kept rows, in addition
+//! to the time for the window itself. Each epoch contains at least as many rows as are kept. For
+//! sessions, the rows of all keys are kept from the start of the oldest open session. If that
+//! session is longer than the gap, each increase of the watermark takes time proportional to the
+//! number of kept rows.
 
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ use crate::query::aggregate::{Aggregation, stream_names};
 use crate::results::gather::concat_rows;
 use crate::{Error, Result};
 
-/// Creates the operator of a query that keeps the columns `read` of a stream.
+/// Creates the operator for a query that keeps the columns `read` of a stream.
 pub(super) fn operator(
     query: &Aggregation,
     plan: AggregatePlan,
@@ -127,7 +128,7 @@ struct WindowJob {
     unit: Unit,
     /// The time column of the kept rows.
     on: usize,
-    /// The rows of each source that windows may still need.
+    /// The rows from each source that windows may still need.
     sources: Vec<TimedRows>,
     stream: Stream,
     /// The columns of the stream that are kept.
@@ -283,7 +284,7 @@ impl TableJob for WindowJob {
 }
 
 impl WindowJob {
-    /// Returns the times of rows from a snapshot.
+    /// Returns the times of the rows in a snapshot.
     fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
         let ts = self.times_of(batch).map_err(|error| damaged(error.message()))?;
         match ts.is_sorted() {
@@ -329,8 +330,8 @@ impl WindowJob {
         }
     }
 
-    /// Builds the results of the windows that have become complete. The result includes the start
-    /// of the first incomplete window, or the end of time if all are complete.
+    /// Builds the results of the windows that have become complete. Also returns the start of the
+    /// first incomplete window, or the end of time if all windows are complete.
     fn make(
         &self,
         common: &Common,
@@ -372,7 +373,7 @@ impl WindowJob {
     }
 }
 
-/// Returns the end of each row's window, and the rank of its key.
+/// Returns the end of each row's window, and the rank of the row's key.
 fn ends_and_keys(page: &Page) -> Vec<(i64, u32)> {
     let mut found = Vec::with_capacity(page.rows);
     let keys = &mut page.keys[..page.rows].iter();

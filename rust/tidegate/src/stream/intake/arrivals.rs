@@ -6,17 +6,18 @@ use parking_lot::Mutex;
 
 use super::rows::SourceRun;
 
-/// The pushed rows and the promises of all sources. Clones belong to one operator.
+/// The rows that all sources have pushed, and the promises that the sources have made. All clones
+/// belong to the same operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 
-/// Pushed rows, and the promises that followed them.
+/// Rows that have been pushed, and the promises that followed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delivery {
-    /// The pushes, each with its source.
+    /// The pushed rows, each paired with its source.
     pub(crate) runs: Vec<(u16, SourceRun)>,
-    /// The earliest time at which each source can still deliver a row; `None` if no more rows will
-    /// follow.
+    /// The earliest time at which each source can still deliver a row; `None` if the source will
+    /// deliver no more rows.
     pub(crate) promises: Vec<Option<i64>>,
 }
 
@@ -27,7 +28,7 @@ impl Arrivals {
         Arrivals(Arc::new(Mutex::new(Delivery { runs: Vec::new(), promises })))
     }
 
-    /// Adds a source whose rows are at `since` or later.
+    /// Adds a source whose rows are at or after `since`.
     pub(crate) fn add_source(&self, since: i64) {
         self.0.lock().promises.push(Some(since));
     }
@@ -37,13 +38,13 @@ impl Arrivals {
         self.0.lock().runs.push((source, run));
     }
 
-    /// Records a source's promise; `None` means that no more rows will follow.
+    /// Records a source's promise; `None` means that the source will deliver no more rows.
     pub(crate) fn promise(&self, source: u16, next: Option<i64>) {
         self.0.lock().promises[usize::from(source)] = next;
     }
 
-    /// Takes the rows that have not been taken yet, and the current promises, which rows pushed
-    /// later will keep.
+    /// Takes the rows that have not been taken yet, together with the current promises. Rows that
+    /// are pushed later will keep these promises.
     pub(crate) fn take(&self) -> Delivery {
         let mut arrived = self.0.lock();
         let runs = std::mem::take(&mut arrived.runs);

@@ -1,5 +1,5 @@
 //! Rows that are set aside until they are fetched: rows below the watermark of their source, and
-//! rows whose intervals are too wide. This module refers to both kinds as late rows.
+//! rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,23 +13,23 @@ use crate::columns::table::batch_bytes;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
-/// Replaces the watermark of a row whose interval is too wide. No time is below this value, so no
-/// late row can have it as its watermark.
+/// The value that replaces the watermark of a row whose interval is too wide. No time is below this
+/// value, so it cannot be the watermark of a late row.
 pub(crate) const TOO_WIDE: i64 = i64::MIN;
 
-/// The late rows of one push.
+/// The late rows from one push.
 #[derive(Debug)]
 pub(crate) struct Late {
     pub(crate) source: u16,
     pub(crate) rows: RecordBatch,
-    /// The position of each row among all rows of its source.
+    /// The position of each row among all rows from its source.
     pub(crate) positions: Vec<u64>,
-    /// The watermark of the source when each row arrived, or [`TOO_WIDE`].
+    /// The watermark of the source at the time when each row arrived, or [`TOO_WIDE`].
     pub(crate) watermarks: Vec<i64>,
     pub(crate) charge: Charge,
 }
 
-/// The late rows of one push, read from a snapshot.
+/// The late rows from one push, as read from a snapshot.
 #[derive(Debug)]
 pub(crate) struct RestoredLate {
     source: u16,
@@ -39,8 +39,8 @@ pub(crate) struct RestoredLate {
 }
 
 impl RestoredLate {
-    /// Reads the late rows of the next push; `schema` returns the schema of a source, or `None` if
-    /// there is no such source.
+    /// Reads the late rows from the next push; `schema` returns the schema of a source, or `None`
+    /// if there is no such source.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         schema: impl Fn(u64) -> Option<SchemaRef>,
@@ -66,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// Returns the rows in the form in which they are kept. The charge covers the rows.
+    /// Returns the rows in the form in which an operator keeps them. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }
@@ -74,8 +74,7 @@ impl RestoredLate {
 }
 
 impl Late {
-    /// Returns the watermarks that the rows missed, with nulls for rows whose intervals are too
-    /// wide.
+    /// Returns the watermark that each row missed, or null for a row whose interval is too wide.
     pub(crate) fn missed(&self) -> Int64Array {
         self.watermarks.iter().map(|&missed| (missed != TOO_WIDE).then_some(missed)).collect()
     }
@@ -91,17 +90,17 @@ impl Late {
 #[derive(Clone, Debug)]
 pub(crate) struct LateRows {
     kept: Arc<Mutex<LateQueue>>,
-    /// True if rows can be set aside for reasons other than lateness.
+    /// True if rows can be set aside for reasons other than being late.
     has_reasons: bool,
 }
 
-/// The kept late rows, in the order in which they were pushed.
+/// The late rows that are kept, in the order in which they were pushed.
 #[derive(Debug, Default)]
 struct LateQueue {
-    /// Pushes whose late rows are lent to a function that can fail.
+    /// The pushes whose late rows are lent to a function that can fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// Changes whenever a different push becomes the first one.
+    /// A version number, which changes whenever a different push becomes the first one.
     version: u64,
 }
 
@@ -129,7 +128,7 @@ impl LateRows {
         LateRows { kept: Arc::default(), has_reasons }
     }
 
-    /// Returns whether rows can be set aside for reasons other than lateness.
+    /// Returns whether rows can be set aside for reasons other than being late.
     pub(crate) fn has_reasons(&self) -> bool {
         self.has_reasons
     }
@@ -138,7 +137,7 @@ impl LateRows {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of bytes charged for the late rows until they are forgotten.
+    /// Returns the number of bytes that are charged for the late rows until they are forgotten.
     pub(crate) fn bytes(&self) -> usize {
         let kept = self.lock();
         kept.lent.iter().chain(&kept.pushes).map(|late| late.charge.bytes()).sum()
@@ -148,7 +147,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that have not been fetched, including any that are currently lent.
+    /// Writes the late rows that have not been fetched, including those that are currently lent.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();
@@ -165,8 +164,9 @@ impl LateRows {
         Ok(())
     }
 
-    /// Returns all late rows that have not been forgotten, by source, and in order of arrival
-    /// within each source. The order in which the sources were fed has no effect.
+    /// Returns all late rows that have not been forgotten, grouped by source, in order of arrival
+    /// within each source. The result does not depend on the order in which the sources received
+    /// their rows.
     pub(crate) fn kept(&self) -> Vec<Arc<Late>> {
         let mut late = self.lock().pushes.clone();
         late.sort_by_key(|late| late.source);
@@ -179,12 +179,12 @@ impl LateRows {
         self.lock().version
     }
 
-    /// Forgets the late rows of the first pushes.
+    /// Forgets the late rows from the first pushes.
     pub(crate) fn forget(&self, pushes: usize) {
         self.lock().take(pushes);
     }
 
-    /// Lends the late rows of the first pushes until [`settle`](Self::settle) is called.
+    /// Lends the late rows from the first pushes until [`settle`](Self::settle) is called.
     pub(crate) fn lend(&self, pushes: usize) {
         let mut kept = self.lock();
         let lent = kept.take(pushes);
@@ -192,7 +192,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Drops the lent rows if the function accepted them; otherwise, puts them back.
+    /// Drops the lent rows if the function accepted them, and puts them back otherwise.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {
@@ -207,9 +207,9 @@ impl LateRows {
         *kept = LateQueue { version: kept.version + 1, ..LateQueue::default() };
     }
 
-    /// Returns the rows of [`kept`](Self::kept) as one batch per push, for an operator whose
-    /// sources all have the schema of `stream`. Each row has its source, its position and the
-    /// watermark that it missed.
+    /// Returns the rows of [`kept`](Self::kept) as one batch per push, for an operator in which all
+    /// sources have the schema of `stream`. Each row is returned with its source, its position and
+    /// the watermark that it missed.
     pub(crate) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
         let schema = late_schema(stream);
         let batch = |late: &Arc<Late>| {
@@ -227,7 +227,7 @@ impl LateRows {
     }
 }
 
-/// Returns the schema of the late rows of a stream.
+/// Returns the schema of a stream's late rows.
 pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     let on = stream.schema.field(stream.on);
     let of_late = [
@@ -241,8 +241,8 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
 }
 
 /// Returns the type in which watermarks of a time column are reported. The type is that of the
-/// column, or `int64` for integers, because `lateness` can lower a watermark beyond the range of a
-/// short or unsigned integer.
+/// column. For integers, the type is `int64`, because `lateness` can lower a watermark beyond the
+/// range of a short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

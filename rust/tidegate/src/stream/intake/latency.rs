@@ -1,20 +1,20 @@
-//! The time from a row's push until its results have been produced.
+//! Measures the time from the push of a row until its results have been produced.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// The times are in microseconds, with two significant digits.
+/// Times are measured in microseconds, with two significant digits.
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
-    /// For each epoch being processed: push times with the number of rows pushed at each, and the
-    /// total number of rows.
+    /// For each epoch that is being processed: the push times with the number of rows pushed at
+    /// each, and the total number of rows.
     pending: VecDeque<(Vec<(Instant, u64)>, u64)>,
     /// The total number of rows in these epochs.
     waiting: u64,
-    /// The number of rows that are being processed or have been processed.
+    /// The number of rows whose processing has started, including those that have been processed.
     begun: u64,
 }
 
@@ -27,8 +27,8 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Records that the rows of an epoch are being processed; `rows` contains push times and the
-    /// number of rows pushed at each.
+    /// Records that processing of an epoch has started; `rows` contains push times and the number
+    /// of rows pushed at each time.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
         let epoch: Vec<(Instant, u64)> = rows.collect();
         let rows = epoch.iter().map(|(_, rows)| rows).sum::<u64>();
@@ -37,23 +37,23 @@ impl Latency {
         self.begun += rows;
     }
 
-    /// The number of rows that are being processed or have been processed.
+    /// The number of rows whose processing has started, including those that have been processed.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Restores the state from a snapshot, before which this number of rows had been processed.
+    /// Restores the state after a snapshot, before which this number of rows had been processed.
     pub(crate) fn restore(&mut self, begun: u64) {
         self.begun = begun;
     }
 
-    /// Records that the results of all rows being processed have been produced.
+    /// Records that the results of all rows that were being processed have been produced.
     pub(crate) fn settle(&mut self) {
         self.settle_but(0);
     }
 
-    /// Records that the results of the rows being processed have been produced, except for the last
-    /// `left` rows. The rows of one epoch are counted together.
+    /// Records that the results of all rows that were being processed, except the last `left` rows,
+    /// have been produced. All rows of an epoch are counted together.
     pub(crate) fn settle_but(&mut self, left: u64) {
         while let Some((epoch, rows)) = self.pending.front()
             && self.waiting - rows >= left
@@ -69,7 +69,8 @@ impl Latency {
         }
     }
 
-    /// Returns the median, 99th percentile and maximum in seconds, or `None` before the first row.
+    /// Returns the median, the 99th percentile and the maximum in seconds, or `None` if no rows
+    /// have been processed.
     pub(crate) fn summary(&self) -> Option<(f64, f64, f64)> {
         let seconds = |microseconds: u64| microseconds as f64 / 1e6;
         let at = |quantile| seconds(self.histogram.value_at_quantile(quantile));

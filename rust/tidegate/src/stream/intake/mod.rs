@@ -2,14 +2,14 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `source/` | a source: it takes pushed rows, and feeds the gate |
+//! | `source/` | a source, which accepts pushed rows and feeds them to the gate |
 //! | `stream.rs`, `rows.rs` | the description of a stream; rows of a source in the gate |
 //! | `sides.rs` | the side of each source of a join |
 //! | `ready.rs` | the rows that have left the gate |
 //! | `arrivals.rs` | rows that bypass the gate, for operators that do not need merged order |
 //! | `watermarks.rs` | the watermarks of all sources, some of which may be idle |
 //! | `late.rs` | late rows |
-//! | `news.rs`, `latency.rs` | whether there is work for a poll; how long rows took |
+//! | `news.rs`, `latency.rs` | whether there is work for a poll; the latency of rows |
 
 pub(crate) mod arrivals;
 pub(crate) mod late;
@@ -43,15 +43,16 @@ use source::{IntakeState, RestoredSource, Source, SourceStats, lock};
 use stream::Stream;
 use watermarks::Watermarks;
 
-/// Stored in a snapshot in place of a lateness, for a source that has none.
+/// The value that a snapshot contains for a source without a lateness.
 const NO_LATENESS: i64 = -1;
 
 /// The order in which an operator processes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Sorted by time, source and position, once no earlier row can arrive.
+    /// Rows are sorted by time, source and position. A row is processed as soon as no earlier row
+    /// can arrive.
     Merged,
-    /// In the order in which rows are pushed.
+    /// Rows are processed in the order in which they are pushed.
     Arrival,
 }
 
@@ -60,38 +61,38 @@ pub(super) enum Order {
 pub(super) struct Intake {
     pub(super) sources: Vec<Arc<Mutex<Source>>>,
     pub(super) shared: IntakeState,
-    /// The side of each source, if there are sides.
+    /// The side of each source, if the operator has sides.
     pub(super) sides: Option<SourceSides>,
     /// The kinds of sources that can be added.
     kinds: Vec<SideKind>,
-    /// The number of sources at the beginning.
+    /// The number of sources that existed at the beginning.
     first: usize,
-    /// The reader of the gate, until the operator is closed.
+    /// The reader of the gate; `None` once the operator has been closed.
     reader: Option<BlockReader<SourceRun>>,
 }
 
-/// The properties that all sources of a side share.
+/// The properties that all sources on a side share.
 #[derive(Debug)]
 struct SideKind {
     side: Option<Side>,
     stream: Stream,
-    /// True if all sources of the side have the same lateness, that of `stream`.
+    /// True if all sources on the side have the same lateness, which is that of `stream`.
     is_alike: bool,
 }
 
 /// The part of a snapshot that contains the sources and the late rows.
 #[derive(Debug)]
 pub(super) struct RestoredIntake {
-    /// The sources that were added after the operator was created.
+    /// The sources that were added after the operator had been created.
     added: Vec<(Option<Side>, Stream)>,
-    /// The times that sources have reached, if some were idle or were added later.
+    /// The times that the sources have reached, if some sources were idle or were added later.
     reached: Option<[(i64, u16); 3]>,
     sources: Vec<RestoredSource>,
     late: Vec<RestoredLate>,
 }
 
 impl RestoredIntake {
-    /// Returns the number of rows whose processing had begun.
+    /// Returns the number of rows whose processing had started.
     pub(super) fn begun(&self) -> u64 {
         self.sources.iter().map(RestoredSource::begun).sum()
     }
@@ -108,17 +109,17 @@ impl RestoredIntake {
     }
 }
 
-/// The charges of a restored operator.
+/// The memory charges of a restored operator.
 #[derive(Debug)]
 pub(super) struct Charges {
     sources: Vec<Charge>,
     late: Vec<Charge>,
-    /// The charge for the operator's state, until the operator takes it.
+    /// The charge for the operator's state, which the operator takes over later.
     kept: Option<Charge>,
 }
 
 impl Charges {
-    /// Takes the charge for the state that an operator keeps.
+    /// Takes the charge for the state of the operator.
     pub(super) fn take_kept(&mut self) -> Charge {
         self.kept.take().expect("it is taken once")
     }
@@ -126,8 +127,8 @@ impl Charges {
 
 impl Intake {
     /// Creates sources with these names and streams. If there are sides, the first `left` sources
-    /// are on the left. Each row is charged `row_bytes` bytes in addition to its own size. Rows
-    /// bypass the gate unless merged order is required.
+    /// are on the left side. Each row is charged `row_bytes` bytes in addition to its own size.
+    /// Rows bypass the gate unless merged order is required.
     pub(super) fn new(
         streams: Vec<(String, Stream)>,
         memory: Memory,
@@ -167,9 +168,9 @@ impl Intake {
         Ok(Intake { sources, reader: readers.pop(), shared, sides, kinds, first })
     }
 
-    /// Adds a source. The watermark of the source is `since`, in the unit of its time column, or
-    /// the lowest possible one. The lateness of the source is that of the other sources, if they
-    /// all have the same one.
+    /// Adds a source. The source starts at the watermark `since`, in the unit of its time column,
+    /// or at the lowest possible watermark. The lateness of the new source is that of the other
+    /// sources, if they all have the same lateness.
     pub(super) fn add(
         &mut self,
         side: Option<Side>,
@@ -206,7 +207,7 @@ impl Intake {
         Ok(source)
     }
 
-    /// Creates a source for this stream; the caller is responsible for its memory account.
+    /// Creates a source for this stream. The caller is responsible for the source's memory account.
     fn begin(
         &mut self,
         side: Option<Side>,
@@ -261,8 +262,8 @@ impl Intake {
         Ok(source)
     }
 
-    /// Switches to the schemas of another intake's sources, which differ only in their dictionary
-    /// indices.
+    /// Switches to the schemas of another intake's sources, which differ only in the types of their
+    /// dictionary indices.
     pub(super) fn take_rows_of(&mut self, other: &Intake) {
         for (source, other) in self.sources.iter().zip(&other.sources) {
             lock(source).take_rows_of(&lock(other));
@@ -291,8 +292,8 @@ impl Intake {
         self.sources.len() > self.first
     }
 
-    /// Raises the promises of idle sources to the time that the others have reached. A source that
-    /// is currently in use advances on its own.
+    /// Raises the promises of idle sources to the time that the other sources have reached. A
+    /// source that is currently in use raises its promise itself.
     pub(super) fn carry_idle(&self) -> Result<()> {
         for (source, floor) in self.shared.watermarks.idle_sources() {
             if let Some(mut source) = self.sources[usize::from(source)].try_lock() {
@@ -302,12 +303,13 @@ impl Intake {
         Ok(())
     }
 
-    /// Returns the reader of the gate, or `None` once the operator is closed.
+    /// Returns the reader of the gate, or `None` if the operator has been closed.
     pub(super) fn reader(&mut self) -> Option<&mut BlockReader<SourceRun>> {
         self.reader.as_mut()
     }
 
-    /// Returns the time below which no unread row can lie, or `None` once all sources have closed.
+    /// Returns the time below which no unread row can lie, or `None` if all sources have been
+    /// closed.
     pub(super) fn watermark(&self) -> Option<i64> {
         self.reader.as_ref()?.watermark()
     }
@@ -360,7 +362,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Reads the output of [`write`](Self::write), and the late rows after it.
+    /// Reads the output of [`write`](Self::write), followed by the late rows.
     pub(super) fn read(&self, reader: &mut Reader<'_>) -> Result<RestoredIntake> {
         let mut added = Vec::new();
         let mut reached = None;
@@ -405,7 +407,7 @@ impl Intake {
         Ok(RestoredIntake { added, reached, sources, late })
     }
 
-    /// Reads the stream of a source that was added.
+    /// Reads the stream of an added source.
     fn read_added(&self, reader: &mut Reader<'_>) -> Result<(Option<Side>, Stream)> {
         let (is_right, lateness) = (reader.flag()?, reader.time()?);
         let side = match (&self.sides, is_right) {
@@ -425,12 +427,12 @@ impl Intake {
         Ok((side, Stream { lateness, ..stream }))
     }
 
-    /// Charges the memory for the restored state, including `kept` bytes of the operator's state.
+    /// Charges the memory for the restored state, including `kept` bytes for the operator's state.
     pub(super) fn charge(&self, restored: &RestoredIntake, kept: usize) -> Result<Charges> {
         let memory = &self.shared.memory;
         restored.added.iter().for_each(|_| memory.add_source());
         let charges = self.charge_all(restored, kept);
-        // Added sources bring their own accounts, including what they hold.
+        // Added sources have their own accounts, which include the bytes that they hold.
         if charges.is_err() {
             memory.keep_sources(self.sources.len());
         }
@@ -454,7 +456,7 @@ impl Intake {
         })
     }
 
-    /// Restores the state; the sources must be unused.
+    /// Restores the state. The sources must be unused.
     pub(super) fn restore(&mut self, restored: RestoredIntake, charges: Charges) -> Result<()> {
         for (side, stream) in restored.added {
             self.begin(side, stream, None)?;
@@ -483,7 +485,7 @@ impl Intake {
     }
 }
 
-/// Returns the properties that the sources of each side share.
+/// Returns the properties that the sources on each side share.
 fn kinds<'a>(streams: impl Iterator<Item = (Option<Side>, &'a Stream)>) -> Vec<SideKind> {
     let mut kinds: Vec<SideKind> = Vec::new();
     for (side, stream) in streams {

@@ -1,17 +1,17 @@
-//! Wakes threads that wait for a source to act.
+//! Wakes threads that wait for the actions of sources.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-/// Counts the actions of sources, so that threads can wait for the next one.
+/// Counts the actions of sources so that threads can wait for the next one.
 #[derive(Debug, Default)]
 pub struct News {
     told: Mutex<NewsState>,
     changed: Condvar,
 }
 
-/// Specifies how a thread drives an operator: it polls as long as there is work.
+/// Specifies how a thread drives an operator by polling it as long as there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverWork {
     /// True if the thread also fetches late rows.
@@ -23,14 +23,15 @@ pub struct DriverWork {
 struct NewsState {
     /// The number of notifications.
     count: u64,
-    /// The number of notifications when the operator last ran out of work, or `None` if it never
-    /// has.
+    /// The number of notifications at the time when the operator last ran out of work, or `None` if
+    /// this has never happened.
     settled: Option<u64>,
-    /// The way in which a thread drives the operator, or `None` if no thread does.
+    /// How a thread drives the operator, or `None` if no thread drives it.
     driven: Option<DriverWork>,
-    /// The thread that drives the operator, once it has started.
+    /// The thread that drives the operator, if it has started.
     driver: Option<ThreadId>,
-    /// True if the driving thread ended with an error and the operator has not been polled since.
+    /// True if the driving thread has ended with an error and the operator has not been polled
+    /// since then.
     is_left: bool,
 }
 
@@ -50,8 +51,8 @@ impl News {
         self.lock().count
     }
 
-    /// Records that the operator has no work left, and keeps no results, after the first `seen`
-    /// notifications.
+    /// Records that the operator has processed the first `seen` notifications, and has neither work
+    /// nor results left.
     pub(crate) fn settle(&self, seen: u64) {
         self.lock().settled = Some(seen);
     }
@@ -62,8 +63,8 @@ impl News {
         told.settled == Some(told.count)
     }
 
-    /// Registers a driving thread unless there already is one; `None` unregisters it. Returns how a
-    /// thread drove the operator before.
+    /// Registers a driving thread if there is none yet, or unregisters it if `driven` is `None`.
+    /// Returns how a thread drove the operator until now.
     pub fn set_driven(&self, driven: Option<DriverWork>) -> Option<DriverWork> {
         let mut told = self.lock();
         let before = told.driven;
@@ -75,7 +76,7 @@ impl News {
         before
     }
 
-    /// Records that the current thread drives the operator, if a driver is registered.
+    /// Records that the current thread drives the operator, if a driving thread is registered.
     pub fn drive_here(&self) {
         let mut told = self.lock();
         if told.driven.is_some() && told.driver.is_none() {
@@ -83,7 +84,7 @@ impl News {
         }
     }
 
-    /// Returns whether the current thread drives the operator. While that thread waits, the
+    /// Returns whether the current thread drives the operator. While the driving thread waits, the
     /// operator is not polled.
     pub fn is_driven_here(&self) -> bool {
         self.lock().driver == Some(thread::current().id())
@@ -101,18 +102,18 @@ impl News {
     }
 
     /// Returns whether the driving thread has ended with an error and the operator has not been
-    /// polled since.
+    /// polled since then.
     pub(crate) fn is_left(&self) -> bool {
         self.lock().is_left
     }
 
-    /// Returns how a thread drives the operator, or `None` if no thread does. A driving thread
-    /// removes rows without the feeding thread's help.
+    /// Returns how a thread drives the operator, or `None` if no thread drives it. A driving thread
+    /// removes rows without any help from the thread that feeds them.
     pub fn driven(&self) -> Option<DriverWork> {
         self.lock().driven
     }
 
-    /// Waits until there are more than `seen` notifications, at most for `patience`.
+    /// Waits until there have been more than `seen` notifications, but no longer than `patience`.
     pub fn wait(&self, seen: u64, patience: Duration) {
         let waited =
             self.changed.wait_timeout_while(self.lock(), patience, |told| told.count == seen);

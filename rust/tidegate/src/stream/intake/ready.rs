@@ -1,4 +1,4 @@
-//! Rows that have left the gate, and the batches that contain them.
+//! Rows that have left the gate, and the batches that store them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use super::rows::SourceRun;
 use crate::Result;
 use crate::stream::memory::Charge;
 
-/// Ready rows in merged order, in which the rows of each source are stored together.
+/// Ready rows in merged order. The rows from each source are stored together.
 #[derive(Debug, Default)]
 pub(crate) struct ReadyRuns {
     pub(crate) ts: Vec<i64>,
     /// The source of each row.
     pub(crate) sources: Vec<u16>,
-    /// The rows of the sources, one source after another.
+    /// The rows from the sources, one source after another.
     pub(crate) runs: Vec<ReadyRun>,
 }
 
@@ -28,10 +28,10 @@ pub(crate) struct ReadyRuns {
 #[derive(Debug)]
 pub(crate) struct ReadyRun {
     pub(crate) source: u16,
-    /// The position of the push's first row in its source.
+    /// The position of the push's first row among the rows from its source.
     first: u64,
     push: SourceRun,
-    /// The range of rows within the push.
+    /// The range of these rows within the push.
     range: Range<usize>,
 }
 
@@ -53,7 +53,7 @@ impl ReadyRun {
         self.push.charge.clone()
     }
 
-    /// Returns the charge for the push, and the part of it that accounts for these rows.
+    /// Returns the charge for the push, and the part of the charge that accounts for these rows.
     pub(crate) fn charge(&self) -> (usize, Arc<Charge>) {
         let charge = &self.push.charge;
         (charge.bytes().div_ceil(self.push.batch.num_rows().max(1)) * self.len(), charge.clone())
@@ -72,7 +72,7 @@ impl ReadyRuns {
         Ok(ready)
     }
 
-    /// Like [`new`](Self::new), but uses only this thread.
+    /// Does the same as [`new`](Self::new), but only on this thread.
     pub(crate) fn merged(blocks: &[PlannedBlock<SourceRun>], filler: &mut Filler) -> ReadyRuns {
         let mut ready = ReadyRuns::unmerged(blocks);
         let places = ready.places(blocks);
@@ -82,7 +82,8 @@ impl ReadyRuns {
 
     /// Selects adjacent rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> ReadyRuns {
-        // How many rows of each source precede and belong to the part.
+        // For each source, the number of rows that precede the part and the number of rows in the
+        // part.
         let mut counts: HashMap<u16, (usize, usize)> = HashMap::new();
         self.sources[..rows.start].iter().for_each(|&of| counts.entry(of).or_default().0 += 1);
         self.sources[rows.clone()].iter().for_each(|&of| counts.entry(of).or_default().1 += 1);
@@ -108,7 +109,7 @@ impl ReadyRuns {
         ReadyRuns { ts, sources: memory::collect(self.sources[rows].iter().copied()), runs }
     }
 
-    /// Returns the place for each block's rows.
+    /// Returns, for each block, the slices to which the times and sources of its rows are written.
     fn places<'a>(&'a mut self, blocks: &'a [PlannedBlock<SourceRun>]) -> Vec<BlockPlace<'a>> {
         let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);
         let place = |block: &'a PlannedBlock<SourceRun>| {
@@ -121,7 +122,7 @@ impl ReadyRuns {
         blocks.iter().map(place).collect()
     }
 
-    /// Creates room for the rows of blocks, before their times and sources are written.
+    /// Allocates space for the rows in these blocks. Their times and sources are written later.
     fn unmerged(blocks: &[PlannedBlock<SourceRun>]) -> ReadyRuns {
         let rows = blocks.iter().map(PlannedBlock::len).sum();
         // A source's run can continue in the next block.
@@ -143,7 +144,7 @@ impl ReadyRuns {
     }
 }
 
-/// A block, and the places to which the times and sources of its rows are written.
+/// A block, and the slices to which the times and sources of its rows are written.
 type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
 /// The state of the gate at the end of a read.
@@ -151,13 +152,13 @@ type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]
 pub(crate) enum Rest {
     /// There are more rows ready.
     More,
-    /// No row is ready now.
+    /// No rows are ready at this point.
     NotYet,
-    /// There will be no more.
+    /// There will be no more rows.
     End,
 }
 
-/// Plans at most about `rows` ready rows.
+/// Plans the processing of at most about `rows` ready rows.
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,

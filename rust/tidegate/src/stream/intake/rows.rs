@@ -1,5 +1,5 @@
-//! The rows of a source in the gate, and functions that combine rows of several batches into one
-//! batch.
+//! The rows from a source in the gate, and functions that combine the rows of several batches into
+//! one batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,18 +16,18 @@ use crate::columns::time;
 use crate::results::interleave::{Place, interleave};
 use crate::stream::memory::Charge;
 
-/// The overhead of each row in an operator, in bytes. The overhead covers the row's entry in the
-/// gate, and its entry in the state unless that is larger.
+/// The memory overhead of each row in an operator, in bytes. The overhead covers the row's entry in
+/// the gate. The row's entry in the state is also covered, unless that entry is larger.
 pub(crate) const ROW_BYTES: usize = 40;
 
-/// Rows of one source in the gate, in time order.
+/// Rows from one source in the gate, in time order.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceRun {
     pub(crate) ts: ScalarBuffer<i64>,
     pub(crate) batch: RecordBatch,
-    /// The time when the newest of the rows was pushed.
+    /// The time when the newest of these rows was pushed.
     pub(crate) pushed: Instant,
-    /// The memory charge, which is held as long as the rows are.
+    /// The memory charge, which is held for as long as the rows are.
     pub(crate) charge: Arc<Charge>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn gather_batch(
     gather(schema, batches, places, |_| None)
 }
 
-/// Combines rows of several batches of a stream into one batch, given their times.
+/// Combines rows of several batches from a stream into one batch, given the times of the rows.
 pub(super) fn gather_timed(
     stream: &Stream,
     ts: &ScalarBuffer<i64>,

@@ -5,18 +5,18 @@ use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
 /// The sources that are on the left side. Of the sources that existed at the beginning, the left
-/// ones come first. Added sources follow, in any order.
+/// ones have the lowest numbers. Added sources follow, in any order.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,
     first: usize,
-    /// Each added source's side, and its number among the sources on that side.
+    /// For each added source, its side and its number among the sources on that side.
     added: Vec<(Side, u16)>,
     counts: [usize; 2],
 }
 
 impl SourceSides {
-    /// Creates the sides of `sources` sources, the first `left` of which are on the left side.
+    /// Creates the sides for `sources` sources, of which the first `left` are on the left side.
     pub(in crate::stream) fn new(left: usize, sources: usize) -> Self {
         SourceSides { left, first: sources, added: Vec::new(), counts: [left, sources - left] }
     }
@@ -44,7 +44,7 @@ impl SourceSides {
         memory::collect(sources.iter().map(of))
     }
 
-    /// Returns the number of a source among the sources on its side.
+    /// Returns a source's number among the sources on the same side.
     pub(in crate::stream) fn within(&self, source: u16) -> u16 {
         match usize::from(source).checked_sub(self.first) {
             Some(added) => self.added[added].1,
@@ -66,8 +66,8 @@ impl SourceSides {
     }
 }
 
-/// Returns the tier of the sources on this side. Among rows with equal times, those from left
-/// sources sort first, no matter when the sources were added.
+/// Returns the tier of the sources on this side. Rows from left sources sort before other rows with
+/// equal times, no matter when the sources were added.
 pub(in crate::stream) fn tier(side: Option<Side>) -> Tier {
     match side {
         None | Some(Side::Left) => Tier::First,

@@ -1,4 +1,4 @@
-//! The description of a stream: the columns, times and windows of its rows.
+//! The description of a stream, including its columns, times and windows.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::columns::type_name::TypeName;
 use crate::query::aggregate::plan::WindowSpan;
 use crate::{Error, Result};
 
-/// The description that the sources of one stream share.
+/// The description that all sources of a stream share.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if its dictionary indices are narrower than those of the stored
+    /// The schema of pushed rows, if their dictionary indices are narrower than those of the stored
     /// rows.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
-    /// The unit in which times are compared: the column's or a finer one.
+    /// The unit in which times are compared, which is the column's unit or a finer one.
     pub(crate) unit: Unit,
-    /// The lateness in steps of the unit. `None` for a source whose rows imply no promises, such as
-    /// one that follows an operator.
+    /// The lateness, in steps of the unit. `None` for a source whose rows imply no promises, such
+    /// as a source that follows an operator.
     pub(crate) lateness: Option<i64>,
-    /// The maximum distance between the ends of intervals and their rows' times, if the ends are
+    /// The maximum distance between interval ends and the times of their rows, if the ends are
     /// computed from rows.
     pub(crate) width: Option<Arc<Width>>,
-    /// The windows that rows are assigned to, if any.
+    /// The windows to which rows are assigned, if any.
     pub(crate) counted: Option<CountedWindows>,
 }
 
-/// An aggregation's windows, and the condition that selects their rows.
+/// The windows of an aggregation, and the condition that selects their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct CountedWindows {
     pub(crate) span: WindowSpan,
@@ -42,8 +42,8 @@ pub(crate) struct CountedWindows {
 }
 
 impl CountedWindows {
-    /// Returns whether a row belongs to a window. A row for which the condition cannot be computed
-    /// does not belong to any window.
+    /// Returns whether a row belongs to a window. A row belongs to no window if the condition
+    /// cannot be computed for it.
     fn counts(&self, batch: &RecordBatch, row: usize) -> bool {
         let Some(rows) = &self.rows else { return true };
         let columns: Vec<ArrayRef> = rows
@@ -56,13 +56,13 @@ impl CountedWindows {
 }
 
 impl Stream {
-    /// Returns the schema of pushed rows.
+    /// Returns the schema that pushed rows have.
     pub(super) fn given(&self) -> &SchemaRef {
         self.given.as_ref().unwrap_or(&self.schema)
     }
 
-    /// Rejects rows whose windows start or end outside the 64-bit range, because no result could
-    /// represent such bounds. `first` is the position of the batch's first row in its source.
+    /// Rejects rows whose windows start or end outside the 64-bit range, because results could not
+    /// represent these bounds. `first` is the position of the batch's first row in its source.
     pub(super) fn check_windows(
         &self,
         name: &str,
@@ -85,7 +85,7 @@ impl Stream {
     }
 }
 
-/// Rejects rows whose columns differ from those of the first stream.
+/// Rejects rows if their columns differ from those of the first stream.
 pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result<()> {
     let both = || first.fields().iter().zip(given.fields());
     let same = first.fields().len() == given.fields().len()
@@ -100,7 +100,7 @@ pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result
     )))
 }
 
-/// Formats the columns of a schema and their types, for messages.
+/// Formats the columns of a schema, with their types, for messages.
 pub(crate) fn columns(schema: &Schema) -> String {
     const SHOWN: usize = 20;
     let fields = schema.fields();

@@ -1,11 +1,11 @@
-//! The watermarks of all sources of an operator, and the initial watermark of a source that is
-//! added, or resumes, while the others run.
+//! The watermarks of all sources in an operator. This module also determines the initial watermark
+//! of a source that is added or resumes while the other sources run.
 //!
-//! The operator's watermark is the smallest watermark of its sources, excluding idle ones. If all
-//! open sources are idle, it is the largest of their watermarks. The operator's watermark never
-//! decreases: a source that is added, or that resumes, starts at this watermark or later. The rows
-//! of such a source are treated as if it had been present from the beginning and had promised this
-//! watermark.
+//! The operator's watermark is the smallest watermark of all sources that are not idle. If all open
+//! sources are idle, the operator's watermark is the largest of their watermarks. The operator's
+//! watermark never decreases: a source that is added, or that resumes, starts at this watermark or
+//! later. The rows of such a source are treated as if the source had existed from the beginning and
+//! had promised this watermark.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use tidegate_structures::gate::Rank;
 
 use super::sides::tier;
 
-/// A time and a source's rank: rows up to that source's rows at that time may have left the gate.
+/// A time, and the rank of a source. Rows up to that source's rows at that time may have left the
+/// gate.
 type RankedTime = (i64, Rank);
 
-/// The watermarks. Clones belong to one operator.
+/// The watermarks. All clones belong to the same operator.
 #[derive(Clone, Debug)]
 pub(crate) struct Watermarks(Arc<Mutex<SourceWatermarks>>);
 
@@ -27,12 +28,12 @@ pub(crate) struct Watermarks(Arc<Mutex<SourceWatermarks>>);
 #[derive(Debug)]
 struct SourceWatermarks {
     sources: Vec<One>,
-    /// For each scope, the open sources sorted by watermark: first the active ones, then the
-    /// idle ones.
+    /// The open sources in each scope, sorted by watermark: `active` contains the active ones, and
+    /// `idle` the idle ones.
     active: [BTreeSet<RankedTime>; 3],
     idle: [BTreeSet<RankedTime>; 3],
-    /// The times reached by all sources, by left ones and by right ones; exact only while a source
-    /// is idle.
+    /// The times that all sources, the left sources and the right sources have reached. These times
+    /// are exact only while a source is idle.
     reached: [RankedTime; 3],
 }
 
@@ -50,7 +51,7 @@ enum WatermarkState {
     Closed,
 }
 
-/// Some of the sources.
+/// A subset of the sources.
 #[derive(Clone, Copy, Debug)]
 enum Scope {
     All,
@@ -60,14 +61,14 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes that a source on this side belongs to.
+    /// Returns the scopes to which a source on this side belongs.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
 }
 
 impl Watermarks {
-    /// Creates the watermarks for sources on these sides that have promised nothing yet.
+    /// Creates the watermarks for sources on these sides, none of which has promised anything yet.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
         let mut all = SourceWatermarks {
             sources: Vec::new(),
@@ -92,7 +93,7 @@ impl Watermarks {
         }
     }
 
-    /// Lets the other sources proceed without this one.
+    /// Allows the other sources to proceed without this one.
     pub(crate) fn idle(&self, source: u16) {
         self.0.lock().change(source, WatermarkState::Idle);
     }
@@ -108,7 +109,7 @@ impl Watermarks {
         Resumption { floor, own }
     }
 
-    /// Makes a resumed source idle again because it pushed nothing.
+    /// Makes a resumed source idle again because no rows were pushed into it.
     pub(crate) fn take_back(&self, source: u16, resumed: Resumption) {
         let mut all = self.0.lock();
         all.move_to(source, resumed.own);
@@ -120,8 +121,8 @@ impl Watermarks {
         self.0.lock().change(source, WatermarkState::Closed);
     }
 
-    /// Adds a source with the watermark `since`, or with the lowest possible one. If `since` is
-    /// below the lowest possible watermark, the error contains that watermark.
+    /// Adds a source at the watermark `since`, or at the lowest possible watermark. If `since` is
+    /// too low, the error contains the lowest possible watermark.
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();
         all.settle();
@@ -134,8 +135,8 @@ impl Watermarks {
         Ok(since)
     }
 
-    /// Returns the open source, idle or not, whose future rows sort first. Returns `None` if all
-    /// sources are closed.
+    /// Returns the open source whose future rows sort first. The source can be idle. Returns `None`
+    /// if all sources are closed.
     pub(crate) fn slowest(&self) -> Option<u16> {
         let mut all = self.0.lock();
         all.settle();
@@ -143,8 +144,8 @@ impl Watermarks {
     }
 
     /// Returns whether the operator's watermark is waiting for this source. The watermark waits for
-    /// a source if it is the slowest active one, or if it is idle and all other open sources are
-    /// idle too.
+    /// the slowest active source. If all open sources are idle, the watermark waits for each of
+    /// them.
     pub(crate) fn wait_for(&self, source: u16) -> bool {
         let all = self.0.lock();
         let is_idle = all.sources[usize::from(source)].state == WatermarkState::Idle;
@@ -164,7 +165,7 @@ impl Watermarks {
         !all.active[scope].is_empty() || !all.idle[scope].is_empty()
     }
 
-    /// Returns the idle sources, each with the time that the others have reached without it.
+    /// Returns the idle sources, each with the time that the other sources have reached without it.
     pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
         let mut all = self.0.lock();
         let scope = Scope::All.number();
@@ -177,23 +178,23 @@ impl Watermarks {
         numbers.into_iter().map(|number| (number, all.floor(number))).collect()
     }
 
-    /// Returns the watermark that an idle source has promised itself, or `None` if the source is
+    /// Returns the watermark that an idle source itself has promised, or `None` if the source is
     /// not idle.
     pub(crate) fn own_of_idle(&self, source: u16) -> Option<i64> {
         let one = self.0.lock().sources[usize::from(source)];
         (one.state == WatermarkState::Idle).then_some(one.watermark)
     }
 
-    /// Returns how far all sources, left sources and right sources have advanced, each as a time
-    /// and a source number.
+    /// Returns the times that all sources, the left sources and the right sources have reached.
+    /// Each time is paired with a source number.
     pub(crate) fn reached(&self) -> [(i64, u16); 3] {
         let mut all = self.0.lock();
         all.settle();
         all.reached.map(|(ts, last)| (ts, last.number()))
     }
 
-    /// Continues from what [`reached`](Self::reached) returned. Sources with these numbers must
-    /// exist.
+    /// Continues from the times that [`reached`](Self::reached) returned. Sources with these
+    /// numbers must exist.
     pub(crate) fn restore(&self, reached: [(i64, u16); 3]) {
         let mut all = self.0.lock();
         all.reached = reached.map(|(ts, last)| (ts, all.rank(last)));
@@ -203,14 +204,14 @@ impl Watermarks {
 /// The result of resuming an idle source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resumption {
-    /// The source's lowest possible watermark from now on.
+    /// The lowest watermark that the source can have from now on.
     pub(crate) floor: i64,
     /// The watermark that the source itself has promised.
     own: i64,
 }
 
 impl SourceWatermarks {
-    /// Returns the rank that orders a source's rows among rows with the same time.
+    /// Returns the rank that orders a source's rows among other rows with the same time.
     fn rank(&self, source: u16) -> Rank {
         Rank::new(tier(self.sources[usize::from(source)].side), source)
     }
@@ -238,7 +239,7 @@ impl SourceWatermarks {
         self.put(source, One { watermark, ..self.sources[usize::from(source)] });
     }
 
-    /// Replaces a source's watermark and state.
+    /// Replaces the watermark and the state of a source.
     fn put(&mut self, source: u16, now: One) {
         let before = std::mem::replace(&mut self.sources[usize::from(source)], now);
         let rank = self.rank(source);
@@ -270,15 +271,15 @@ impl SourceWatermarks {
         }
     }
 
-    /// Returns the watermark of the slowest active source, or of the fastest source if all are
-    /// idle.
+    /// Returns the watermark of the slowest active source, or that of the fastest source if all
+    /// sources are idle.
     fn standing(&self, scope: Scope) -> Option<RankedTime> {
         let (active, idle) = (&self.active[scope.number()], &self.idle[scope.number()]);
         active.first().or_else(|| idle.last()).copied()
     }
 
     /// Returns the open source whose future rows sort first, and the earliest time of those rows.
-    /// For an idle source, this is the time at which it would resume.
+    /// For an idle source, this is the earliest time of its rows after it resumes.
     fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
@@ -286,7 +287,7 @@ impl SourceWatermarks {
         active.into_iter().chain(idle).min()
     }
 
-    /// Returns the lowest watermark at which an idle source can now resume.
+    /// Returns the lowest watermark at which an idle source can resume at this point.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
@@ -295,8 +296,8 @@ impl SourceWatermarks {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark at which the next source can now start. All its rows must sort
-    /// after the slowest source's promise.
+    /// Returns the lowest watermark at which the next source can start at this point. All rows from
+    /// that source must sort after the slowest source's promise.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
@@ -308,7 +309,7 @@ impl SourceWatermarks {
     }
 }
 
-/// Returns the earliest time at which rows of this rank sort after those of rank `last` at `ts`.
+/// Returns the earliest time for which rows of this rank sort after rows of rank `last` at `ts`.
 fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
     if rank < last { ts.saturating_add(1) } else { ts }
 }

@@ -1,5 +1,5 @@
-//! The rows of a join in arrival order. A pair is emitted as soon as both of its rows have been
-//! pushed.
+//! The rows of a join that processes rows in arrival order. A pair is emitted as soon as both of
+//! its rows have been pushed.
 //!
 //! ```text
 //! sources ─▶ rows as they are pushed ─▶ epochs ─▶ the engine
@@ -24,18 +24,18 @@ use crate::stream::memory::Charge;
 use crate::stream::tactic::Common;
 use crate::{Error, Result};
 
-/// The bytes kept per row in addition to those in every join: the row's time, its key, its position
-/// in time order, and the time at which it can be emitted unmatched.
+/// The number of bytes kept per row in addition to those that every join keeps: for the row's time,
+/// its key, its position in time order, and the time at which it can be emitted unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
-/// The algorithm and the index shown in explanations of joins that find rows by key and time.
+/// The algorithm and the index that explanations show for joins that find rows by key and time.
 pub(super) const BY_TIME: (&str, &str) = (
     "eager: each row is compared with all kept rows of its key within reach, earlier or later; any thread can search \
      for any row",
     "the rows of each key and side that later rows may match, in time order",
 );
 
-/// Rejects a `parallelism` that assigns keys to threads, because that has no effect in arrival
+/// Rejects a `parallelism` that assigns keys to threads, because it would have no effect in arrival
 /// order.
 pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     if is_auto {
@@ -47,12 +47,12 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
     ))
 }
 
-/// Rows waiting for their epoch, and the promises made by the sources.
+/// Rows that are waiting for their epoch, and the promises of the sources.
 #[derive(Debug)]
 pub(super) struct ArrivalQueue {
     /// Rows taken from the sources.
     pending: VecDeque<ArrivalPiece>,
-    /// The promises made after these rows were pushed.
+    /// The promises that were made after these rows had been pushed.
     promised: SideWatermarks,
 }
 
@@ -62,7 +62,7 @@ struct ArrivalPiece {
     side: Side,
     ts: ScalarBuffer<i64>,
     rows: RecordBatch,
-    /// The part of the push's charge, in bytes, that these rows account for.
+    /// The part of the push's charge that accounts for these rows, in bytes.
     bytes: usize,
     charge: Arc<Charge>,
     pushed: Instant,
@@ -97,7 +97,7 @@ impl ArrivalQueue {
         ArrivalQueue { pending: VecDeque::new(), promised: [Some(i64::MIN); 2] }
     }
 
-    /// Returns the promises that will hold once all rows taken from the sources have been joined.
+    /// Returns the promises that hold after all rows taken from the sources have been joined.
     pub(super) fn promised(&self) -> SideWatermarks {
         self.promised
     }

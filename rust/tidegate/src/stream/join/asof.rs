@@ -1,17 +1,18 @@
-//! The as-of join: matches each left row with the right row of its key that is nearest in time.
+//! The as-of join: matches each left row with the right row that has the same key and is nearest in
+//! time.
 //!
 //! A left row is final once a certain time has passed:
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
-//! - nearest: its own time plus the distance to its partner. A partner at this time would be at the
-//!   same distance after the row; no row that arrives later is nearer.
+//! - nearest: its own time plus the distance to its partner. A right row at that time would be just
+//!   as far away as the partner, so no row that arrives later is nearer.
 //!
-//! If a row has no partner, this is the row's own time plus the tolerance. If there is no tolerance
-//! either, the row waits for the end of the stream, unless its key is null or it can never satisfy
-//! the condition.
+//! If a row has no partner, it is final at its own time plus the tolerance. If there is no
+//! tolerance either, the row waits for the end of the stream, unless its key is null or it can
+//! never satisfy the condition.
 //!
-//! Of the earlier right rows, only the last of each key can be a partner of a later left row,
+//! Of the earlier right rows, only the last one with each key can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.
 
 use arrow_array::Array;
@@ -41,8 +42,8 @@ use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
-/// Creates an as-of join of sources that have these schemas. A left row is emitted once no further
-/// row can become its match.
+/// Creates an as-of join of sources with these schemas. A left row is emitted once no further row
+/// can become its match.
 ///
 /// This example matches each trade with the last quote:
 ///
@@ -151,7 +152,7 @@ fn join(
 struct AsOfTime {
     plan: AsofPlan,
     how: How,
-    /// The conditions on the rows of each side, unless the condition reads both sides of a pair.
+    /// The conditions on the rows of each side, unless a condition reads both rows of a pair.
     of_sides: Option<[Option<Predicate>; 2]>,
 }
 
@@ -251,7 +252,7 @@ impl PartnerKind for AsOfTime {
 }
 
 impl AsOfTime {
-    /// Returns the partners of the first left rows among the kept right rows, or [`NO_ROW`].
+    /// Returns the partner of each of the first left rows among the kept right rows, or [`NO_ROW`].
     fn partners(
         &self,
         left: &TimedRows,
@@ -264,8 +265,7 @@ impl AsOfTime {
         Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
     }
 
-    /// Returns, for each of the first left rows, the time that must have passed before the row is
-    /// final.
+    /// Returns, for each of the first left rows, the time that has to pass before the row is final.
     fn finals(
         &self,
         left: &TimedRows,
@@ -289,8 +289,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Returns which of the first left rows can never have a partner: their key is null, or they do
-    /// not satisfy the condition.
+    /// Returns which of the first left rows can never have a partner, because their key is null or
+    /// because they do not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;
@@ -311,7 +311,7 @@ impl AsOfTime {
     }
 }
 
-/// Returns which of the first rows of a side satisfy a condition on that side.
+/// Returns which of a side's first rows satisfy a condition on that side.
 fn holds(
     rows: &TimedRows,
     count: usize,

@@ -1,4 +1,5 @@
-//! The streaming band join: an index-based window join with values and keys as codes.
+//! The streaming band join, which is an index-based window join that represents values and keys as
+//! codes.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -27,12 +28,12 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// The factor by which another column must reduce the number of candidates before it is indexed
-/// instead. A smaller gain is not worth sorting all rows again, and a sample cannot reliably show
+/// If another column reduces the number of candidates by this factor, it is indexed instead. A
+/// smaller reduction does not justify sorting all rows again, and a sample cannot reliably detect
 /// it.
 const WORTH: f64 = 2.0;
 
-/// The number of rows between two samples, as a multiple of the sample's rows.
+/// The number of rows between two samples, as a multiple of the sample size.
 const PATIENCE: u64 = 8;
 
 /// Creates a band join of sources with these schemas.
@@ -93,9 +94,9 @@ pub fn band_join(
     with_room([left, right], |[left, right]| join(query, left, Some(right), options))
 }
 
-/// Creates the band join of one stream with itself. Each row acts as a left row and is matched with
-/// the earlier rows in its window, which act as right rows. Each pair of rows therefore appears
-/// once. There is a single index.
+/// Creates the band join of one stream with itself. Each row is processed as a left row, and is
+/// matched with the earlier rows in its window, which are treated as right rows. Each pair of rows
+/// therefore appears once. There is a single index.
 ///
 /// This example finds readings that differ by at most 1 and are at most 5 apart in time:
 ///
@@ -217,7 +218,7 @@ fn join(
     operator(asked, engine, left, right, options)
 }
 
-/// Rejects the algorithm that needs all rows before it can find any pairs.
+/// Rejects the algorithm that needs all rows before it can find pairs.
 fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
     match algorithm {
         BandAlgorithm::Sort => Err(Error::argument(
@@ -227,7 +228,7 @@ fn check_algorithm(algorithm: BandAlgorithm) -> Result<()> {
     }
 }
 
-/// Describes the index and its column, for an explanation.
+/// Describes the index and the indexed column, for an explanation.
 fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool) -> String {
     let columns = plan.columns.len() + usize::from(!plan.join.keys.is_empty());
     let column = match columns {
@@ -243,8 +244,8 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
     format!("{}{side}{}, {column}{chosen}", algorithm.index(), algorithm.settings())
 }
 
-/// Returns the time differences at which rows can match, if rows are processed in arrival order. An
-/// index that is selected by name processes rows in merged order, like the joins in the paper that
+/// Returns the range of time differences between matching rows, if rows are processed in arrival
+/// order. If an index is selected by name, rows are processed in merged order, as in the paper that
 /// describes the index.
 fn near_rows(
     query: &BandJoin,
@@ -260,17 +261,17 @@ fn near_rows(
     }
 }
 
-/// Describes the algorithm that emits a pair as soon as both of its rows have been pushed, for
-/// explanations.
+/// Describes, for explanations, the algorithm that emits a pair as soon as both of its rows have
+/// been pushed.
 const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
                      finds the matches of its part, and times are compared like other columns";
 
-/// Time, represented as a band column.
+/// Time, treated as a band column.
 #[derive(Debug)]
 struct TimeBand {
     on: [usize; 2],
     unit: Unit,
-    /// The time differences at which rows match.
+    /// The range of time differences between matching rows.
     near: Reach,
 }
 
@@ -285,26 +286,26 @@ impl TimeBand {
     }
 }
 
-/// Prepares rows that match if their values are close, by converting their values and keys to
-/// codes.
+/// Prepares rows for a join on close values, by converting their values and keys to codes.
 #[derive(Debug)]
 struct PrepareCodes {
     columns: Vec<ColumnPlan>,
     keys: Option<KeptKeys>,
-    /// The time band, if rows arrive in an order other than by time.
+    /// The time band, if rows are not processed in time order.
     times: Option<TimeBand>,
-    /// The names of the columns, followed by those of the key and the time.
+    /// The names of the columns, followed by the names of the key and the time.
     names: Vec<String>,
-    /// The position of each of the join's columns in `names`; the first column is indexed.
+    /// The position of each of the join's columns in `names`. The first of these columns is
+    /// indexed.
     order: Vec<usize>,
-    /// The number of rows that have arrived, and the same number when a change of the indexed
-    /// column was last considered.
+    /// The number of rows that have arrived so far, and the number that had arrived when changing
+    /// the indexed column was last considered.
     rows: u64,
     sampled: u64,
     kind: &'static str,
-    /// The bytes kept per row, in addition to its columns, as part of a record.
+    /// The number of bytes that a row takes up as part of a record, in addition to its columns.
     row_bytes: usize,
-    /// True if right rows are also left rows.
+    /// True if left and right rows come from the same stream.
     of_one_stream: bool,
 }
 
@@ -333,7 +334,7 @@ impl PrepareCodes {
         }
     }
 
-    /// Returns the values by which rows of a side are compared: first their bands, then their keys
+    /// Returns the values by which rows on a side are compared: first their bands, then their keys
     /// and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // Use one thread; the others are woken for the subsequent work.
@@ -354,7 +355,7 @@ impl PrepareCodes {
         self.order.iter().map(|&column| ranges[column].bands()).collect()
     }
 
-    /// Indexes a different column if a sample of rows shows that it is worthwhile.
+    /// Switches to another indexed column if a sample of rows shows that this is worthwhile.
     fn choose(&mut self, join: &mut AnyIndexJoin, [left, right]: [&[CodeRanges]; 2]) {
         let rows = [left, right].map(|ranges| ranges[0].codes.len() as u64);
         self.rows += rows[0] + rows[1];

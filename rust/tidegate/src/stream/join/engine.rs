@@ -1,5 +1,5 @@
-//! The engine that finds the pairs of a streaming join. The engine consists of a row join and a
-//! part that computes values from the rows' columns.
+//! The engine that finds the pairs of a streaming join. The engine consists of a row join, and a
+//! part that computes the values to compare from the rows' columns.
 
 use std::fmt::Debug;
 
@@ -16,7 +16,7 @@ use crate::stream::outcome::Figure;
 use crate::stream::state::store::Store;
 
 /// Computes the values that a row join compares (keys, codes or numbers) from the columns of rows.
-/// Each kind of streaming join implements this trait differently.
+/// Each kind of streaming join has its own implementation of this trait.
 pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The values by which rows are compared.
     type Values<'a>;
@@ -24,8 +24,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Passes the values of further rows of both sides to `then`. The call may first switch the
-    /// join to another index.
+    /// Computes the values of further rows on both sides, and passes them to `then`. The function
+    /// may first switch the join to another index.
     fn prepare(
         &mut self,
         join: &mut Self::Join,
@@ -34,7 +34,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         then: impl FnOnce(&mut Self::Join, Self::Values<'_>),
     ) -> Result<()>;
 
-    /// Passes the values of the kept rows, which have been prepared before, to `then`. This is
+    /// Computes the values of the kept rows again, and passes them to `then`. This function is
     /// called only for joins that hold results back and are refilled afterwards.
     fn prepare_again(
         &mut self,
@@ -45,37 +45,38 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         unreachable!("a join that returns all results is never refilled")
     }
 
-    /// Returns whether all candidates are results if there is no condition.
+    /// Returns whether every candidate is a result when there is no condition.
     fn finds_results(&self) -> bool {
         false
     }
 
-    /// Returns roughly how many row comparisons take as long as finding the matches for one row.
+    /// Returns the approximate number of row comparisons that take as long as finding the matches
+    /// for one row.
     fn comparisons_a_row(&self) -> u64 {
         1
     }
 
-    /// Returns the test that remains for the pairs that the join finds, if any.
+    /// Returns the test that still has to be applied to the pairs that the join finds, if any.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         kept.has_condition().then(|| -> Box<Filter<'a>> {
             Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
         })
     }
 
-    /// Drops the values of rows that the join has dropped.
+    /// Drops the values of the rows that the join has dropped.
     fn release(&mut self, join: &mut Self::Join);
 
-    /// Keeps only the rows at these offsets on each side, as the join does.
+    /// Keeps only the rows at these offsets on each side, as in the join.
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
-    /// The number of bytes that this kind of join keeps per row, in addition to the row itself and
-    /// the bytes that every join keeps.
+    /// The number of bytes that a join of this kind keeps per row, in addition to the row itself
+    /// and to the bytes that every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }
 
-    /// Returns whether the rows of results are scattered among the kept rows, which requires
-    /// storing some columns row by row.
+    /// Returns whether the rows in results are scattered among the kept rows. If so, some columns
+    /// have to be stored row by row.
     fn scatters(&self) -> bool {
         false
     }
@@ -85,14 +86,14 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns further statistics of the join, by name.
+    /// Returns additional statistics about the join, by name.
     fn figures(&self, _join: &Self::Join) -> Vec<(&'static str, Figure)> {
         Vec::new()
     }
 }
 
-/// Determines which rows of two sides are in the result. [`JoinTactic`](super::JoinTactic) does the
-/// rest of a join's work.
+/// Determines which rows on the two sides are in the result. [`JoinTactic`](super::JoinTactic) does
+/// the rest of the work in a join.
 #[derive(Debug)]
 pub(in crate::stream) struct Engine<P: Prepare> {
     pub(in crate::stream) prepare: P,
@@ -100,8 +101,8 @@ pub(in crate::stream) struct Engine<P: Prepare> {
 }
 
 impl<P: Prepare> Engine<P> {
-    /// Begins an epoch with the next rows, once the previous epoch has ended. In merged order, no
-    /// row precedes a row of an earlier epoch.
+    /// Starts an epoch with the next rows. The previous epoch must have ended. In merged order, no
+    /// row is earlier than a row from a previous epoch.
     pub(super) fn begin(
         &mut self,
         driver: &Driver,
@@ -115,9 +116,9 @@ impl<P: Prepare> Engine<P> {
         })
     }
 
-    /// Stores rows, in merged order, whose results have already been emitted. The first `settled`
-    /// rows can no longer be emitted as unmatched, so they are only stored. The remaining rows
-    /// start an epoch. The engine must be empty.
+    /// Stores rows whose results have already been emitted, in merged order. The first `settled`
+    /// rows can no longer be emitted as unmatched, so they are stored but not joined. The remaining
+    /// rows start an epoch. The engine must be empty.
     pub(super) fn recall(
         &mut self,
         driver: &Driver,
@@ -145,7 +146,7 @@ impl<P: Prepare> Engine<P> {
         Ok(())
     }
 
-    /// Returns the maximum number of pairs to compare, for this number of rows, before results are
+    /// For this number of rows, returns the maximum number of pairs to compare before results are
     /// returned.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
@@ -153,13 +154,13 @@ impl<P: Prepare> Engine<P> {
         rows as u64 * others.max(self.prepare.comparisons_a_row())
     }
 
-    /// Finds results for more rows of the epoch.
+    /// Finds results for further rows in the epoch.
     pub(super) fn advance(&mut self, driver: &Driver, kept: &KeptRows<'_>) -> Result<Progress> {
         let test = self.prepare.test(&self.join, kept);
         Ok(self.join.advance(driver, test.as_deref())?)
     }
 
-    /// Refills the engine with the kept rows after a flush, as if the flush had not happened.
+    /// Refills the engine with the kept rows after a flush, as if there had been no flush.
     pub(super) fn refill(&mut self, batches: [&RecordBatch; 2]) -> Result<()> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
@@ -170,9 +171,9 @@ impl<P: Prepare> Engine<P> {
         self.prepare.release(&mut self.join);
     }
 
-    /// Drops all rows that no row at `now` or later can match, even if they lie between rows that
-    /// are still needed. Rows are dropped only if this is worth the cost. Returns the offsets of
-    /// the rows that remain.
+    /// Drops all rows that no row at `now` or later can match, including rows that lie between
+    /// needed ones. Rows are dropped only if this is worth the cost. Returns the offsets of the
+    /// rows that remain.
     pub(super) fn pack(&mut self, now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         let kept = self.join.pack(now)?;
         self.prepare.retain([&kept[0], &kept[1]]);
@@ -195,8 +196,7 @@ impl<P: Prepare> Engine<P> {
         self.join.memory() + self.prepare.memory()
     }
 
-    /// Restores the rows that were kept by an engine of the same query. This engine must have no
-    /// rows yet.
+    /// Restores the rows that an engine of the same query kept. This engine must be empty.
     pub(super) fn restore(
         &mut self,
         kept: &[SavedRows; 2],
@@ -209,11 +209,11 @@ impl<P: Prepare> Engine<P> {
     }
 }
 
-/// Reads the columns of kept rows.
+/// Provides access to the columns of kept rows.
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
     condition: Option<EngineCondition<'a>>,
-    /// The low bits of the row number at offset 0 on each side.
+    /// On each side, the low bits of the number of the row at offset 0.
     first: [u32; 2],
 }
 
@@ -239,13 +239,13 @@ impl<'a> KeptRows<'a> {
         KeptRows { condition, first: first.map(|first| first as u32) }
     }
 
-    /// Returns whether the join has a condition on pairs.
+    /// Returns whether the join has a condition that pairs have to satisfy.
     pub(in crate::stream) fn has_condition(&self) -> bool {
         self.condition.is_some()
     }
 
-    /// Returns which pairs satisfy the condition, given the low bits of the numbers of their left
-    /// and right rows.
+    /// Returns which pairs satisfy the condition. The pairs are given by the low bits of their left
+    /// and right row numbers.
     pub(in crate::stream) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         match &self.condition {
             Some(condition) => self.keep_by(condition.predicate, left, right),
@@ -253,7 +253,7 @@ impl<'a> KeptRows<'a> {
         }
     }
 
-    /// Like [`keep`](Self::keep), but evaluates only part of the condition.
+    /// Does the same as [`keep`](Self::keep), but evaluates only a part of the condition.
     pub(in crate::stream) fn keep_by(
         &self,
         predicate: &Predicate,

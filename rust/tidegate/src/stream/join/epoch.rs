@@ -1,4 +1,4 @@
-//! The rows of an epoch, in merged order or in arrival order.
+//! The rows of an epoch, either in merged order or in arrival order.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::stream::memory::Charge;
 use crate::stream::sides::rows::{left_first, side_rows};
 use crate::stream::tactic::Common;
 
-/// Rows of both sides that are joined together.
+/// Rows from both sides that are joined at the same time.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// The time of each row; `sides` contains the side of each row. In arrival order, all left rows
-    /// come first.
+    /// The time of each row; `sides` contains its side. In arrival order, all left rows precede the
+    /// right rows.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The rows of each side; `charges` contains the charges that account for them.
+    /// The rows on each side; `charges` contains the memory charges that account for these rows.
     pub(super) batches: [RecordBatch; 2],
     pub(super) charges: [Vec<(usize, Arc<Charge>)>; 2],
 }

@@ -1,4 +1,5 @@
-//! The streaming interval join: PPOIJ with keys as numbers and conditions on columns.
+//! The streaming interval join, which is a PPOIJ join that represents keys as numbers and tests
+//! conditions on columns.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -28,15 +29,15 @@ use crate::{Error, Result};
 /// The assignment of keys to threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// KP until the load requires HP.
+    /// KP, until the load requires HP.
     Auto,
-    /// KP: each key is assigned to one thread.
+    /// KP: each key is assigned to a single thread.
     Key,
-    /// DP: each key is spread over all threads.
+    /// DP: each key is distributed over all threads.
     Data,
-    /// HP: each key has as many threads as its load requires.
+    /// HP: each key is distributed over as many threads as its load requires.
     Hybrid,
-    /// Scale-OIJ: a team of threads that read each other's lists.
+    /// Scale-OIJ: the threads of a team read each other's lists.
     ScaleOij,
 }
 
@@ -54,9 +55,10 @@ impl Parallelism {
 }
 
 /// Creates an interval join of sources with these schemas. `parallelism` determines how keys are
-/// assigned to threads. A key is split once a thread's comparisons reach `load_factor` (1.2 by
-/// default) times the mean. If an end is computed from columns, it may be at most `max_width`
-/// away from the time of its row. Rows whose ends are farther away are set aside, like late rows.
+/// assigned to threads. A key is split when the comparisons of a thread reach `load_factor` (1.2 by
+/// default) times the mean. An interval end that is computed from columns may be at most
+/// `max_width` away from the time of its row. Rows whose ends are farther away are set aside, like
+/// late rows.
 ///
 /// This example matches each trade with the quotes that are at most 2 older:
 ///
@@ -207,8 +209,8 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
     }
 }
 
-/// Returns the bytes that a row occupies in the threads' structures, in addition to one number in
-/// one buffer.
+/// Returns the number of bytes that a row takes up in the threads' structures, in addition to a
+/// single number in one buffer.
 fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
     match parallelism {
         Parallelism::Auto | Parallelism::Key | Parallelism::Hybrid => 0,
@@ -244,16 +246,16 @@ fn index(parallelism: Parallelism) -> &'static str {
     }
 }
 
-/// Prepares rows that match if their keys are equal, by converting keys to numbers.
+/// Prepares rows for a join on equal keys, by converting keys to numbers.
 #[derive(Debug)]
 pub(super) struct PrepareKeys {
     keys: KeyNumbers,
-    /// The bytes charged for a row's numbers in the buffers of additional threads.
+    /// The number of bytes charged for a row's numbers in the buffers of additional threads.
     row_bytes: usize,
 }
 
 impl PrepareKeys {
-    /// Creates the engine of a join in arrival order.
+    /// Creates the engine for a join that processes rows in arrival order.
     pub(super) fn arriving(keys: Vec<KeyColumn>, near: &Interval, how: How) -> Engine<Self> {
         let prepare = PrepareKeys { keys: KeyNumbers::new(keys), row_bytes: arrival::ROW_BYTES };
         Engine { prepare, join: Box::new(TimeJoin::new(near, how)) }

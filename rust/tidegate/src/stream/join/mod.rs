@@ -1,12 +1,12 @@
-//! Joins of push sources: everything except finding the pairs.
+//! Joins of push sources. This module does everything except find the pairs.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows of both sides ─▶ the engine finds pairs ─▶ result batches ─▶ poll
 //!                      └─▶ stores, until no later row can match them ────────────┘
 //! ```
 //!
-//! With `ordered=False`, most joins process rows in arrival order, without the gate. A row is then
-//! compared with both earlier and later rows, and promises determine when no further row can match
+//! With `ordered=False`, most joins process rows in arrival order, without the gate. Each row is
+//! then compared with earlier and later rows, and promises determine when no more rows can match
 //! it.
 //!
 //! | file | what is in it |
@@ -61,18 +61,19 @@ use epoch::Epoch;
 pub use interval::{Parallelism, interval_join};
 pub use window::window_join;
 
-/// The approximate maximum number of rows in an epoch: enough to divide among threads, yet few
-/// enough to produce results quickly.
+/// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide
+/// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 17;
 
-/// The number of pairs to compare, or rows to emit, that takes only a few milliseconds and is
-/// therefore done immediately.
+/// Comparing this many pairs, or emitting this many rows, takes only a few milliseconds, so the
+/// work is done immediately.
 const LITTLE: u64 = 1 << 20;
 
-/// A query in the form that a join of streams requires.
+/// A query in the form that a streaming join requires.
 #[derive(Debug)]
 pub(super) struct Query<'a> {
-    /// The text that determines the results. Snapshots are distinguished by this text.
+    /// The text that determines the results. This text distinguishes the snapshots of different
+    /// queries.
     pub(super) identity: Identity,
     pub(super) options: &'a JoinOptions,
     /// The time column of each side.
@@ -81,13 +82,13 @@ pub(super) struct Query<'a> {
     pub(super) plan: JoinPlan,
     /// The explanation of the join, as shown to users.
     pub(super) explanation: Explanation,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
-    /// The range of time differences between paired rows, if it depends on times alone.
+    /// The range of time differences between the rows of pairs, if it depends only on times.
     pub(super) within: Option<Interval>,
-    /// The record of pairs for which the condition cannot be computed.
+    /// The record of pairs for which the condition cannot be evaluated.
     pub(super) faults: Faults,
-    /// True if the right rows are those of the left sources.
+    /// True if the right rows come from the left sources.
     pub(super) of_one_stream: bool,
     /// The order in which the engine processes rows.
     pub(super) order: Order,
@@ -160,30 +161,30 @@ pub(super) fn operator<P: Prepare>(
     Ok(Operator::new(common, Box::new(tactic)))
 }
 
-/// Joins rows epoch by epoch, and keeps those that later rows can match.
+/// Joins rows one epoch at a time, and keeps the rows that later ones can match.
 #[derive(Debug)]
 pub(super) struct JoinTactic<P: Prepare> {
     times: (usize, usize),
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The range of time differences between paired rows, if it depends on times alone.
+    /// The range of time differences between the rows of pairs, if it depends only on times.
     within: Option<Interval>,
     stores: [Store; 2],
-    /// True if the right rows of results are also rows of the left side; the right side then has
-    /// none.
+    /// True if the right rows of results are stored on the left side; the right side is then empty.
     of_one_stream: bool,
     engine: Engine<P>,
-    /// If rows are processed in arrival order: the rows that are still waiting.
+    /// The rows that are still waiting, if rows are processed in arrival order.
     arriving: Option<ArrivalQueue>,
-    /// The last time of the epoch being joined, until the join drops its rows.
+    /// The last time in the epoch that is being joined, or `None` once the join has dropped rows.
     epoch: Option<i64>,
-    /// True if rows have arrived since the engine last released the results that it held back.
+    /// True if rows have arrived since the engine last released the results that it had held back.
     has_new: bool,
-    /// True while the engine is releasing the results that it held back. The engine is refilled
+    /// True while the engine releases the results that it has held back. The engine is refilled
     /// afterwards.
     releasing: bool,
-    /// The watermarks up to which rows were last settled, or `None` if rows have arrived since.
+    /// The watermarks up to which rows were last settled, or `None` if rows have arrived since
+    /// then.
     settled: Option<SideWatermarks>,
     /// The time up to which all results have been produced.
     reached: Option<i64>,
@@ -233,9 +234,9 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
             self.engine.join.flush();
             return Ok(Step::Went);
         }
-        // 5. If a source finds no room, release the rows that are kept only for results that are
-        //    held back. This happens once per arrival of rows. Otherwise, it would happen again
-        //    whenever a source retries and is refused.
+        // 5. If there is no memory for a source's rows, release the rows that are kept only for
+        //    results that are held back. Rows are released only once after new rows have arrived.
+        //    Otherwise, this would be repeated whenever a source retries and is refused.
         let memory = &common.intake.shared.memory;
         if common.rest == Rest::NotYet
             && self.engine.join.holds_back()
@@ -274,8 +275,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         )
     }
 
-    /// Returns true if the step can be repeated, that is, as long as its rows have not left the
-    /// gate.
+    /// Returns true if the failed step can be repeated, which is the case until its rows have left
+    /// the gate.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -359,12 +360,13 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Returns whether an epoch, or a set of results that the engine held back, is being joined.
+    /// Returns whether the join of an epoch, or of results that the engine held back, is in
+    /// progress.
     fn is_joining(&self) -> bool {
         self.epoch.is_some() || !self.engine.join.is_done()
     }
 
-    /// Takes the ready rows that the join can accept while earlier rows are still being joined.
+    /// Takes the ready rows that the join can accept while it is still joining earlier rows.
     /// Returns the number of rows.
     fn take_further(&self, common: &mut Common) -> usize {
         let join = &self.engine.join;
@@ -372,7 +374,7 @@ impl<P: Prepare> JoinTactic<P> {
         if takes_more { common.take_ready(EPOCH_ROWS) } else { 0 }
     }
 
-    /// Returns the current watermarks, which apply once all rows taken so far have been joined.
+    /// Returns the watermarks that apply after all rows taken so far have been joined.
     fn now(&self, common: &Common) -> SideWatermarks {
         match &self.arriving {
             Some(arriving) => arriving.promised(),
@@ -381,7 +383,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Takes rows for the next epoch. Returns their approximate number.
+    /// Takes rows for the next epoch. Returns the approximate number of rows.
     fn take(&mut self, common: &mut Common) -> Result<usize> {
         if self.arriving.as_ref().is_some_and(ArrivalQueue::is_empty) {
             // All rows that were taken have been joined, so the promises that followed them hold.
@@ -414,8 +416,8 @@ impl<P: Prepare> JoinTactic<P> {
         })
     }
 
-    /// Stores ready rows whose pairs have already been emitted. If a row may still be emitted as
-    /// unmatched, the engine checks again whether it has a match.
+    /// Stores ready rows whose pairs have already been emitted. If a row can still be emitted as
+    /// unmatched, the engine looks for a match again.
     fn recall(&mut self, common: &mut Common) -> Result<()> {
         let ready = ReadyRuns::new(&common.pending, &common.driver)?;
         common.pending.clear();
@@ -434,8 +436,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Returns the earliest time of rows whose matches must be known, because a row at or after
-    /// `now` may be their first match.
+    /// Returns the earliest time of a row for which it has to be known whether it has a match. A
+    /// row at or after `now` may be the first match of such a row.
     fn unsettled_since(&self, now: Option<i64>) -> i64 {
         let (lower, upper) = match &self.within {
             Some(Interval { lower, upper, .. }) => (*lower, *upper),
@@ -451,7 +453,7 @@ impl<P: Prepare> JoinTactic<P> {
         marked.map(|(_, lasting)| since(*lasting)).min().unwrap_or(i64::MAX)
     }
 
-    /// Moves rows into the stores and passes them to the engine by calling `take`.
+    /// Moves rows into the stores, and calls `take` to pass them to the engine.
     fn enter(
         &mut self,
         common: &Common,
@@ -472,8 +474,8 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// Continues joining the epoch. In merged order, rows that no later row can match are dropped
-    /// once all results of the epoch have been produced, or earlier if rows of several epochs are
-    /// being joined.
+    /// after all results of the epoch have been produced. If rows of several epochs are being
+    /// joined, unneeded rows are dropped earlier.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
         let join = &self.engine.join;
@@ -510,8 +512,8 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Settles rows at the current watermarks, unless this has already been done and memory is not
-    /// short.
+    /// Settles rows at the current watermarks. Nothing is done if this has already happened and
+    /// memory is not short.
     fn settle_anew(&mut self, common: &mut Common) -> Result<()> {
         let now = self.now(common);
         let is_short = common.intake.shared.memory.is_short();
@@ -522,7 +524,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Emits the rows that can no longer match, and drops all rows that no row at `now` or later
+    /// Emits the rows that can no longer match, and drops the rows that no row at `now` or later
     /// can match.
     fn settle(&mut self, common: &mut Common, now: SideWatermarks) -> Result<()> {
         let results = self.engine.join.unmatched(now);
@@ -538,7 +540,7 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Drops unneeded rows that lie between needed ones, if this is worth the cost.
+    /// Drops unneeded rows between needed ones, if this is worth the cost.
     fn pack(&mut self, now: SideWatermarks) -> Result<()> {
         let Some(kept) = self.engine.pack(now) else { return Ok(()) };
         self.stores.iter_mut().zip(&kept).try_for_each(|(store, kept)| store.retain(kept))
@@ -557,14 +559,14 @@ impl<P: Prepare> JoinTactic<P> {
         Maker::new(&self.plan, self.how, self.sides())
     }
 
-    /// Returns the stores that contain the left and the right rows of results.
+    /// Returns the stores that contain the left rows and the right rows of results.
     fn sides(&self) -> [&Store; 2] {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]
     }
 }
 
-/// Returns the number of rows that have arrived but have not yet been taken.
+/// Returns the number of rows that have arrived but have not been taken.
 fn arrived(common: &Common) -> usize {
     common.intake.shared.arrivals.as_ref().map_or(0, |arrivals| arrivals.rows())
 }

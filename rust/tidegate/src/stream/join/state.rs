@@ -1,8 +1,8 @@
-//! A join's part of a snapshot: the rows that later rows may match, and which of them have already
-//! matched.
+//! The part of a snapshot that a join writes: the rows that later rows may match, and which of
+//! these rows have already been matched.
 //!
-//! This part does not depend on the number of threads: rows are written in the order in which they
-//! are kept, and keys are written as columns.
+//! The content does not depend on the number of threads, because rows are written in the order in
+//! which they are kept, and keys are written as columns.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
-/// Returns the error for kept rows that no join in merged order can have.
+/// Returns the error for kept rows that cannot exist in a join in merged order.
 fn out_of_order() -> Error {
     Error::state(
         "the snapshot's rows were joined in an order other than by time: it belongs to a join with \
@@ -32,7 +32,8 @@ impl<P: Prepare> JoinTactic<P> {
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
-        // operator was polled. They are left out, so that the snapshot does not depend on it.
+        // operator was polled. Such rows are omitted, so that the snapshot does not depend on the
+        // polls.
         let needed = [Side::Left, Side::Right].map(|side| join.needed(side, now));
         for (store, needed) in self.stores.iter().zip(&needed) {
             writer.table(&match needed {

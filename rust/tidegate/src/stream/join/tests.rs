@@ -1,4 +1,4 @@
-//! Tests for joins whose engine is broken, and for joins whose memory is full.
+//! Tests joins whose engine fails, and joins whose memory is full.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::stream::operator::Operator;
 use crate::stream::options::StreamOptions;
 use crate::{Algorithm, Result, Window, WindowJoin};
 
-/// A join that panics when it receives its first rows.
+/// A row join that panics when it receives its first rows.
 #[derive(Debug)]
 struct Broken;
 
@@ -156,7 +156,7 @@ fn a_panic_is_an_error_and_stays_one() {
     assert_eq!(first, second);
 }
 
-/// Checks that a poll ends while a push is retried repeatedly for lack of memory.
+/// Checks that a poll ends even if a push is retried repeatedly for lack of memory.
 #[test]
 fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
     let (algorithm, window) = (Some(Algorithm::Handshake), Window::Rows(100));
@@ -197,7 +197,7 @@ fn a_join_whose_restore_failed_half_way_is_closed() {
 fn a_join_that_refused_a_snapshot_is_as_it_was() {
     let mut snapshot = join().snapshot(&Stop::default()).expect("no rows");
     let content = snapshot.len() - 4;
-    // The number of results that were not handed out.
+    // The number of results that have not been returned.
     snapshot[content - 1] = 0xff;
     let checksum = crc32fast::hash(&snapshot[..content]);
     snapshot[content..].copy_from_slice(&checksum.to_le_bytes());

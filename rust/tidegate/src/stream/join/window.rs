@@ -1,5 +1,5 @@
-//! The streaming window join: ScaleJoin, its baselines and the handshake joins, whose conditions
-//! are tested by scanning comparisons.
+//! The streaming window join: ScaleJoin, its baselines and the handshake joins. All of these joins
+//! scan rows to test conditions.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -28,7 +28,7 @@ use crate::stream::options::StreamOptions;
 use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 
-/// Creates a window join for sources with these schemas.
+/// Creates a window join of sources with these schemas.
 ///
 /// This example matches each row with the last row of the other side before it, unless the ask is
 /// higher than the bid:
@@ -143,8 +143,8 @@ fn join(
 }
 
 /// Creates a window join that emits a pair as soon as both of its rows have been pushed. Each row
-/// is compared with all kept rows, by time and by other numbers, unless keys or times alone leave
-/// few candidates.
+/// is compared with all kept rows by time and by other numbers, unless keys or times alone narrow
+/// down the candidates to a few.
 fn eager_window_join(
     query: &WindowJoin,
     plan: WindowJoinPlan,
@@ -203,7 +203,7 @@ fn eager_window_join(
     operator(asked, Engine { prepare, join: Box::new(join) }, left, right, options)
 }
 
-/// Returns the condition that two times lie within the windows, if the windows are bounded.
+/// Returns the condition that two times lie within the windows, if the windows have time bounds.
 fn in_time(near: &Interval) -> Option<Term> {
     // `left - right`: the interval is of `right - left`.
     let least = near.upper.map(|upper| Constraint::Difference {
@@ -221,7 +221,7 @@ fn in_time(near: &Interval) -> Option<Term> {
         .then(|| Term::new(none(), none(), Relation::Whole(within)).expect("a term without rows"))
 }
 
-/// The time columns of both sides, as numbers that can be compared.
+/// The time columns of both sides, as comparable numbers.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     on: [usize; 2],
@@ -236,25 +236,26 @@ impl Times {
     }
 }
 
-/// Prepares rows that match by a condition, by converting the scanned columns and the keys to
+/// Prepares rows for a join on a condition, by converting the scanned columns and the keys to
 /// numbers.
 #[derive(Debug)]
 struct PrepareNumbers {
-    /// The bytes charged per row for the values kept here.
+    /// The number of bytes charged per row for the values that are kept here.
     row_bytes: usize,
     predicate: Option<Predicate>,
-    /// Tests the predicate while the join compares numbers. Scanning ends once a row has a number
-    /// that may cause an arithmetic error, because only evaluating the row's pairs shows whether it
-    /// does.
+    /// Tests the predicate while the join compares numbers. Scanning stops at a row with a number
+    /// that may cause an arithmetic error. Only evaluating the pairs of that row shows whether the
+    /// error occurs.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
-    /// The time columns, which are added after the other numbers if rows arrive in an order other
-    /// than by time.
+    /// The time columns, which are added after the other numbers if rows are not processed in time
+    /// order.
     times: Option<Times>,
 }
 
 impl PrepareNumbers {
-    /// Returns the numbers of rows, for each term. `of_keys` returns the numbers of their keys.
+    /// Returns the numbers of the rows, for each term. `of_keys` returns the numbers of the rows'
+    /// keys.
     fn of(
         &mut self,
         join: &SlidingJoin,
@@ -291,7 +292,7 @@ impl PrepareNumbers {
     }
 }
 
-/// The test that remains for the pairs that were found.
+/// The test that still has to be applied to the pairs that were found.
 struct Test<'a> {
     predicate: Option<&'a Predicate>,
     keys: Option<&'a KeptKeys>,

@@ -1,5 +1,5 @@
-//! Merges many sources into one stream in merged order. `streams.rs` merges streams that are read,
-//! and `tables.rs` whole tables.
+//! Merges the rows from many sources into one stream, in merged order. `streams.rs` merges streams
+//! while reading them, and `tables.rs` merges entire tables.
 
 pub(crate) mod streams;
 pub(crate) mod tables;
@@ -36,11 +36,11 @@ use crate::results::interleave::in_pieces;
 use crate::results::weave::weave;
 use crate::{Error, Result};
 
-/// The approximate number of rows in a batch, which is one thread's share of a poll's work.
+/// The approximate number of rows in a batch. A batch is one thread's share of the work in a poll.
 const BATCH_ROWS: usize = 1 << 15;
 
-/// The maximum number of batches that a poll builds; it is large enough that the cost of waking
-/// threads is negligible.
+/// The maximum number of batches that a poll builds, which is high enough to make the cost of
+/// waking threads negligible.
 const POLL_BATCHES: usize = 8;
 
 /// The options of a merge.
@@ -58,8 +58,8 @@ pub struct MergeOptions {
     pub threads: usize,
 }
 
-/// Creates the operator that merges sources with this schema into one stream in merged order: by
-/// time, then source, then position.
+/// Creates the operator that merges sources with this schema into one stream. The rows of the
+/// stream are sorted by time, then source, then position.
 ///
 /// A row is emitted once no source can deliver a row that sorts before it.
 ///
@@ -94,7 +94,7 @@ pub fn merge(schema: SchemaRef, options: &MergeOptions) -> Result<Operator> {
     with_room([schema], |[schema]| merge_of(schema, options, |number| format!("source {number}")))
 }
 
-/// Creates a merge; `name` returns the name of a source for messages.
+/// Creates a merge; `name` returns the name of a source, for messages.
 fn merge_of(
     schema: SchemaRef,
     options: &MergeOptions,
@@ -156,14 +156,14 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
     Explanation { lines, output }
 }
 
-/// Merges ready rows batch by batch, and keeps none of them.
+/// Merges ready rows one batch at a time, and keeps none of them.
 #[derive(Debug)]
 struct MergeTactic {
     stream: Stream,
-    /// The blocks of batches that have left the gate. The blocks are kept until all batches are
-    /// built, so that a failed step can be repeated.
+    /// The blocks of the batches whose rows have left the gate. These blocks are kept until all
+    /// batches have been built, so that a failed step can be repeated.
     planned: Vec<Vec<PlannedBlock<SourceRun>>>,
-    /// The state of the gate after the last read: whether more rows follow.
+    /// The state of the gate after the last read, which shows whether more rows follow.
     rest: Rest,
 }
 
@@ -227,10 +227,10 @@ impl Tactic for MergeTactic {
     }
 }
 
-/// The times when the rows of a batch were pushed, with the number of rows for each.
+/// The times at which the rows of a batch were pushed, with the number of rows for each time.
 type PushTimes = Vec<(Instant, u64)>;
 
-/// Plans the rows of a poll's batches in order, one batch ahead of the requests.
+/// Plans the rows for a poll's batches in order, and stays one batch ahead of the requests.
 struct BatchPlanner<'a> {
     reader: &'a mut BlockReader<SourceRun>,
     planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,
@@ -239,7 +239,7 @@ struct BatchPlanner<'a> {
 }
 
 impl<'a> BatchPlanner<'a> {
-    /// Continues with the blocks that a failed step planned, if there are any.
+    /// Starts with the blocks that a failed step has planned, if there are any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,
@@ -270,7 +270,7 @@ impl<'a> BatchPlanner<'a> {
     }
 }
 
-/// Builds the batches: while one thread plans, others merge and gather.
+/// Builds the batches. While one thread plans, others merge and gather.
 fn make(
     stream: &Stream,
     planner: BatchPlanner<'_>,
@@ -303,8 +303,8 @@ fn make(
 }
 
 /// Returns the rows of the blocks as one batch. Returns several batches if a column has more than 2
-/// GiB of strings, which a single array cannot hold. A batch may hold the memory charges for its
-/// rows.
+/// GiB of strings, because a single array cannot hold them. If `holds` is true, each batch holds
+/// the memory charges for its rows.
 fn batches(
     stream: &Stream,
     blocks: &[PlannedBlock<SourceRun>],

@@ -1,4 +1,4 @@
-//! Merges streams, reading only as much of them as it needs.
+//! Merges streams, and reads only as much of them as it needs.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -30,8 +30,8 @@ use crate::{Error, Result};
 pub struct MergeInput {
     /// The batches. An error that contains an [`Error`] is passed on unchanged.
     pub batches: Box<dyn RecordBatchReader + Send>,
-    /// True if a batch may take long to arrive, or may need a resource that the requesting thread
-    /// holds. A separate thread reads streams that can wait.
+    /// True if a batch may take a long time to arrive, or may need a resource that the requesting
+    /// thread holds. A separate thread reads streams that can wait.
     pub waits: bool,
 }
 
@@ -41,8 +41,8 @@ impl std::fmt::Debug for MergeInput {
     }
 }
 
-/// Merges sorted streams batch by batch. The merge holds only the rows that it needs to find the
-/// next row.
+/// Merges sorted streams, one batch at a time. The merge holds only the rows that are needed to
+/// determine the next row.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -68,8 +68,8 @@ impl std::fmt::Debug for MergeInput {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Several threads can share the merge. No lock is held while a batch is requested from a stream
-/// that can wait, so such a stream can call [`stats`](Self::stats) or [`close`](Self::close) on
+/// Several threads can use the merge. No lock is held while a batch is requested from a stream that
+/// can wait. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
 /// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
@@ -77,11 +77,11 @@ pub struct MergeStreams {
     shared: Arc<SharedMerge>,
 }
 
-/// A merge whose results can be read by several threads.
+/// A merge whose results several threads can read.
 #[derive(Debug)]
 struct SharedMerge {
     state: Mutex<MergeState>,
-    /// Signaled when streams are to be read, when they have been read, and at the end.
+    /// Signaled when streams need to be read, when they have been read, and at the end.
     changed: Condvar,
 }
 
@@ -90,36 +90,37 @@ struct MergeState {
     merge: Operator,
     /// The position of the time column.
     on: usize,
-    /// The rest of each stream; `None` for a stream that is being read.
+    /// The rest of each stream; `None` while the stream is being read.
     streams: Vec<Option<MergeInput>>,
-    /// The watermark and number of each open stream; streams that hold up the others come first.
+    /// The watermark and the number of each open stream, with the streams that hold up the others
+    /// first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: ReadState,
-    /// True if any stream can wait.
+    /// True if any of the streams can wait.
     waits: bool,
     /// True if the thread that reads streams that can wait is running.
     has_thread: bool,
-    /// The reason why there are no more batches, until a call has reported it.
+    /// The reason why there are no more batches; cleared once a call has reported it.
     failed: Option<Error>,
     closed: bool,
 }
 
-/// The current reader of the streams that hold up the others.
+/// Specifies which thread reads the streams that hold up the others, if any.
 #[derive(Debug)]
 enum ReadState {
     Nobody,
-    /// The reading thread is to read these streams.
+    /// The reading thread should read these streams.
     Asked(Vec<(usize, MergeInput)>),
     /// This thread reads the streams.
     By(ThreadId),
 }
 
-/// The batch that a stream returned, and the rest of the stream.
+/// A stream's number, the rest of the stream, and the batch that it returned.
 type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
-    /// Creates a merge of `streams` by the column `on`. The rows of each stream can be out of order
-    /// by up to `lateness`. At most `memory_limit` bytes of rows are held.
+    /// Creates a merge of `streams` by the column `on`. The rows in each stream can be out of order
+    /// by up to `lateness`. The merge holds at most `memory_limit` bytes of rows.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
@@ -172,7 +173,7 @@ impl MergeStreams {
         &self.schema
     }
 
-    /// Drops all rows and the rest of the streams; later reads fail.
+    /// Drops all rows and the rest of the streams. Later reads fail.
     pub fn close(&self) {
         let left = self.shared.state().close();
         self.shared.changed.notify_all();
@@ -185,13 +186,13 @@ impl MergeStreams {
         self.shared.state().merge.stats()
     }
 
-    /// Returns whether a stream is being read.
+    /// Returns whether any stream is being read.
     pub fn is_reading(&self) -> bool {
         !matches!(self.shared.state().reading, ReadState::Nobody)
     }
 
-    /// Returns a reference that stays alive as long as this merge, or longer while one of its
-    /// threads holds streams.
+    /// Returns a reference that stays valid as long as this merge exists, or longer if one of its
+    /// threads still holds streams.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
@@ -245,7 +246,7 @@ impl MergeStreams {
         }
     }
 
-    /// Starts the thread that reads streams that can wait, if there are any.
+    /// Starts the thread that reads streams that can wait, if there are any such streams.
     fn begin(&self, state: &mut MergeState) -> Result<()> {
         if state.waits && !state.has_thread {
             let shared = self.shared.clone();
@@ -283,7 +284,7 @@ impl SharedMerge {
     }
 }
 
-/// Reads the requested streams until the merge is closed or no stream is left.
+/// Reads the requested streams until the merge is closed or no streams are left.
 fn read_on(shared: &SharedMerge) {
     loop {
         let mut state = shared.state();
@@ -309,7 +310,7 @@ fn read_on(shared: &SharedMerge) {
     }
 }
 
-/// Reads one batch from each stream, up to the first stream that fails.
+/// Reads one batch from each stream, and stops at the first stream that fails.
 fn read(asked: Vec<(usize, MergeInput)>) -> Vec<StreamBatch> {
     let mut failed = false;
     let one = |(number, mut stream): (usize, MergeInput)| {
@@ -340,7 +341,7 @@ fn failure(number: usize, error: ArrowError) -> Error {
 }
 
 impl MergeState {
-    /// Takes the streams that hold up the others.
+    /// Takes the streams that hold up the others out of the merge.
     fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
         let Reverse((lowest, _)) = *self.behind.peek().expect("an open stream holds up the others");
         let mut asked = Vec::new();
@@ -358,7 +359,7 @@ impl MergeState {
         self.behind.is_empty() && matches!(self.reading, ReadState::Nobody)
     }
 
-    /// Adds the batches that streams returned. Returns the streams that are no longer needed.
+    /// Adds the batches that the streams returned. Returns the streams that are no longer needed.
     fn take_in(&mut self, given: Vec<StreamBatch>) -> Vec<MergeInput> {
         let mut left = Vec::new();
         for (number, stream, batch) in given {
@@ -370,7 +371,7 @@ impl MergeState {
                 _ if self.failed.is_some() => Ok(None),
                 None => Ok(None),
                 Some(Err(error)) => Err(error),
-                // Memory may run out. The streams must survive that, and so must the thread.
+                // Memory may run out. In that case, the streams and the thread must survive.
                 Some(Ok(batch)) => {
                     let schema = stream.batches.schema();
                     Error::catch(|| self.push(number, &schema, batch))
@@ -391,8 +392,8 @@ impl MergeState {
         left
     }
 
-    /// Pushes a stream's batch into its source. Returns the stream's new watermark, or `None` if
-    /// the stream has ended.
+    /// Pushes a batch from a stream into the corresponding source. Returns the new watermark of the
+    /// stream, or `None` if the stream has ended.
     fn push(
         &mut self,
         number: usize,
@@ -425,8 +426,8 @@ impl MergeState {
         }
     }
 
-    /// Returns the position, the time and the missed watermark of the first late row, with times
-    /// formatted as strings.
+    /// Returns the position and the time of the first late row, and the watermark that it missed.
+    /// Times are formatted as strings.
     fn first_late(&self) -> Option<(u64, String, String)> {
         let (late, _) = self.merge.late().ok()?;
         let first = late.first()?;
@@ -435,7 +436,7 @@ impl MergeState {
         Some((position, written(3 + self.on)?, written(2)?))
     }
 
-    /// Closes the merge, and returns the remaining streams.
+    /// Closes the merge, and returns the rest of the streams.
     fn close(&mut self) -> Vec<MergeInput> {
         self.closed = true;
         self.merge.close();

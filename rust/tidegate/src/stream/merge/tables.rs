@@ -1,9 +1,9 @@
 //! Merges whole tables.
 //!
-//! All rows are already present, so no row waits for a source and no gate is needed. Tables in time
-//! order are divided into stretches of consecutive result rows, and each thread merges one stretch
-//! at a time into a batch. Tables whose rows are out of order are merged like streams, which
-//! reorder late rows or reject them.
+//! All rows are already available. Therefore, no row waits for a source, and no gate is needed.
+//! Tables in time order are divided into stretches of consecutive result rows. Each thread merges
+//! one stretch at a time into a batch. Tables whose rows are out of order are merged like streams,
+//! in which late rows are either reordered or rejected.
 
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ use crate::results::weave::weave;
 use crate::stream::intake::stream::{Stream, check_schema};
 use crate::{Driver, Result};
 
-/// The preferred minimum number of batches in a result, so that each of a few threads gets some.
+/// The preferred minimum number of batches in a result, which allows a few threads to share the
+/// work.
 const BATCHES: usize = 8;
 
-/// The maximum number of rows in a batch, for a small and for a large result. A batch visits its
-/// part of each table, which costs as much as processing some rows. A large result therefore has
-/// larger batches.
+/// The maximum number of rows in a batch, for a small result and for a large one. Each batch visits
+/// its part of each table, which takes as long as processing a few rows. Batches are therefore
+/// larger if the result is large.
 const BATCH_ROWS: (usize, usize) = (1 << 16, 1 << 18);
 
 /// The interval at which a merge of streams checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Merges sorted tables with equal columns into batches: by time, then table, then row. The rows of
-/// each table can be out of order by up to `lateness`.
+/// Merges sorted tables with the same columns into batches, by time, then table, then row. The rows
+/// of each table can be out of order by up to `lateness`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -85,7 +86,7 @@ pub fn merged_schema(tables: &[Table]) -> SchemaRef {
     of_all(tables.iter().map(Table::schema))
 }
 
-/// Returns the rows of a stretch.
+/// Returns the rows in a stretch.
 fn batch(
     stream: &Stream,
     tables: &[Table],

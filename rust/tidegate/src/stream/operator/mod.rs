@@ -1,24 +1,25 @@
-//! The operator: sources feed it, and a caller polls it. The operator works in steps and can pause
-//! between any two of them.
+//! The operator, which receives rows from sources and is polled by a caller. The operator works in
+//! steps, and can pause between any two steps.
 //!
-//! This module contains the main loop that all operators share. A [`Tactic`] computes results
-//! from the ready rows, and decides which part of its state belongs in a snapshot.
+//! This module contains the main loop that all operators share. A [`Tactic`] computes results from
+//! the ready rows, and decides which part of its state a snapshot contains.
 //!
-//! `snapshot.rs` saves the state as bytes, and restores it.
+//! `snapshot.rs` saves an operator's state as bytes, and restores it.
 //!
 //! # Interrupted calls
 //!
-//! A call that is interrupted asks the current step to pause. A long step checks for such requests
-//! at points from which it can resume later; any other step runs to completion. Undoing an
-//! interrupted step would lose its work, and every engine would have to support it. Finishing the
-//! step in the background could take minutes, during which the operator could do nothing else.
+//! An interrupted call asks the current step to pause. Long steps check for such requests at points
+//! from which they can resume later; all other steps run to completion. If interrupted steps were
+//! undone, their work would be lost, and every engine would have to support undoing them. Finishing
+//! a step in the background could take minutes, during which the operator could do nothing else.
 //!
 //! # Failures
 //!
-//! A step cannot be undone, so rows must never make it fail. Rows for which a condition or a sum
-//! cannot be computed are recorded (`columns/faults.rs`), and the step finishes without them. Only
-//! a refused memory request can make a step fail. [`Tactic::survives`] then reports whether the
-//! operator can continue without losing rows that have left the gate.
+//! A step cannot be undone. Therefore, no row may cause a step to fail. If a condition or a sum
+//! cannot be computed for some rows, these rows are recorded (`columns/faults.rs`), and the step
+//! finishes without them. A step can fail only if a request for memory is refused.
+//! [`Tactic::survives`] then reports whether the operator can continue without losing rows that
+//! have left the gate.
 
 mod snapshot;
 
@@ -47,46 +48,46 @@ use crate::{Digest, Error, Result};
 
 /// Receives rows from sources and is polled for results: a join, an aggregation or a merge.
 ///
-/// A poll does the work, with the help of the operator's threads, and returns the results that are
-/// final. The operator is in a consistent state between any two steps, so paused work can resume
-/// where it stopped. An operator that fails in the middle of a step does not recover, because rows
-/// would be missing from later results.
+/// A poll does the work, with the help of the operator's threads, and returns final results.
+/// Between any two steps, the operator is in a consistent state, so paused work can resume where it
+/// stopped. An operator that fails during a step cannot recover, because later results would lack
+/// rows.
 #[derive(Debug)]
 pub struct Operator {
     common: Common,
     tactic: Box<dyn Tactic>,
     rows_out: u64,
-    /// The place below which all results have been built.
+    /// The position below which all results have been built.
     settled: Option<i64>,
-    /// The digest of the returned results, if it was requested.
+    /// The digest of the results returned so far, if a digest was requested.
     digest: Option<Digest>,
-    /// The readers that receive the results in place of polls.
+    /// The readers that receive the results if the operator itself is not polled.
     readers: Readers,
-    /// The reason why the operator cannot continue.
+    /// The reason why the operator can no longer continue.
     failed: Option<Error>,
-    /// The results that the last step could not compute. The operator stays halted until the user
-    /// continues without them.
+    /// The results that the last step was unable to compute. The operator remains halted until the
+    /// user continues without these results.
     standing: Option<Halt>,
-    /// The number of notifications from sources before the last step.
+    /// The number of notifications from sources at the beginning of the last step.
     seen: u64,
-    /// The schemas that results and late rows are emitted with, if dictionary indices are wider in
-    /// storage.
+    /// The schemas with which results and late rows are emitted, if the operator stores wider
+    /// dictionary indices.
     handed: Option<[SchemaRef; 2]>,
 }
 
-/// The state of an operator that is halted because something could not be computed.
+/// The state of an operator that has halted because something could not be computed.
 #[derive(Debug)]
 struct Halt {
     error: Error,
-    /// The step's results, except those that could not be computed.
+    /// The step's results, except for those that could not be computed.
     results: VecDeque<ResultBatch>,
 }
 
-/// Advice on how to resume a halted operator.
+/// Advice on how to continue after an operator has halted.
 const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
-/// Builds the operator for streams with these schemas. Internally, narrow dictionary indices are
-/// widened so that rows from different batches can be combined.
+/// Builds the operator for streams with these schemas. Internally, the operator uses wider
+/// dictionary indices, so that rows from different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -122,7 +123,7 @@ impl Operator {
         }
     }
 
-    /// Returns the same operator, still unused, with a digest of the results that it returns.
+    /// Makes the operator compute a digest of its results. The operator must be unused.
     pub fn with_digest(mut self) -> Self {
         // The digest affects the content of a snapshot.
         self.common.query += DIGESTED;
@@ -157,8 +158,9 @@ impl Operator {
         self.common.times
     }
 
-    /// Returns the place below which all results have been returned. A source that receives the
-    /// results can promise this place. Returns `None` while results are waiting.
+    /// Returns the position below which all results have been returned. A source that receives the
+    /// results can make a promise for this position. Returns `None` while there are results that
+    /// have not been returned.
     pub fn promised(&self) -> Option<i64> {
         self.settled.filter(|_| self.common.ready.is_empty())
     }
@@ -168,10 +170,10 @@ impl Operator {
         &self.common.intake.sources
     }
 
-    /// Adds a source, on the given side if the operator is a join. The source is treated as if it
-    /// had been present from the beginning and had promised the watermark `since`, in the unit of
-    /// its time column. If `since` is `None`, the source starts at the watermark of the operator or
-    /// of its side, whichever is greater.
+    /// Adds a source. If the operator is a join, `side` specifies the side. The source is treated
+    /// as if it had existed from the beginning and had promised the watermark `since`, in the unit
+    /// of its time column. If `since` is `None`, the source starts at the watermark of the operator
+    /// or at that of its side, whichever is greater.
     pub fn add_source(
         &mut self,
         side: Option<Side>,
@@ -200,15 +202,15 @@ impl Operator {
         }
     }
 
-    /// Returns the side of each source, or `None` for each if the operator has no sides.
+    /// Returns the side of each source. If the operator has no sides, every item is `None`.
     pub fn sides(&self) -> Vec<Option<Side>> {
         let sides = self.common.intake.sides.as_ref();
         let numbers = (0..=u16::MAX).take(self.sources().len());
         numbers.map(|number| sides.map(|sides| sides.of(number))).collect()
     }
 
-    /// Returns a reader that receives all results from now on. As long as there is a reader,
-    /// polling the operator itself is an error.
+    /// Returns a reader that receives all results that are produced from now on. While there are
+    /// readers, polling the operator itself is an error.
     pub fn reader(&mut self) -> Result<ResultReader> {
         match &self.failed {
             Some(error) => Err(error.clone()),
@@ -216,7 +218,7 @@ impl Operator {
         }
     }
 
-    /// Begins a poll, or returns an error if the results go to readers.
+    /// Starts a poll, or returns an error if readers receive the results.
     fn begin_poll(&self, by: Option<&ResultReader>) -> Result<()> {
         if by.is_none() && self.failed.is_none() && !self.readers.is_empty() {
             return Err(Error::argument(format!(
@@ -230,12 +232,12 @@ impl Operator {
         Ok(())
     }
 
-    /// Returns the signal that wakes a caller who waits for a source.
+    /// Returns the signal that wakes a caller who is waiting for a source.
     pub fn news(&self) -> Arc<News> {
         self.common.intake.shared.news.clone()
     }
 
-    /// Returns the memory that is held, and its limit.
+    /// Returns the memory accounts, which contain the number of bytes held and the limit.
     pub fn memory(&self) -> Memory {
         self.common.intake.shared.memory.clone()
     }
@@ -277,8 +279,8 @@ impl Operator {
         }
     }
 
-    /// Returns the late rows that have not been forgotten, by source and position, with one batch
-    /// for each push that had late rows.
+    /// Returns the late rows that have not been forgotten, by source and position. Each push with
+    /// late rows has its own batch.
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (batches, schema) = self.tactic.late(&self.common)?;
         let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
@@ -303,7 +305,7 @@ impl Operator {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Drops the lent late rows if the function accepted them; otherwise, puts them back.
+    /// Drops the lent late rows if the function has accepted them, and puts them back otherwise.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
@@ -320,8 +322,8 @@ impl Operator {
         }
     }
 
-    /// Like [`poll`](Self::poll), but also serves readers, and takes only a few milliseconds.
-    /// Returns `None` if there is [work](Self::work) to be done first.
+    /// Does the same as [`poll`](Self::poll), but can also serve readers, and takes only a few
+    /// milliseconds. Returns `None` if other [work](Self::work) has to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if let Some(polled) = self.take(by)? {
@@ -334,8 +336,8 @@ impl Operator {
         }
     }
 
-    /// Like [`work`](Self::work), but takes at most one step, and only one that lasts a few
-    /// milliseconds at most.
+    /// Does the same as [`work`](Self::work), but takes at most one step, and only if this step
+    /// lasts no longer than a few milliseconds.
     pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if self.has_ready(by) {
@@ -362,9 +364,9 @@ impl Operator {
         }
     }
 
-    /// Does the work required before the next batch, or pauses when `pause` is requested. Returns
-    /// the outcome of a poll, or `None` if a batch is ready for a poll to return or more work
-    /// remains.
+    /// Does the work that is required before the next batch can be returned, or pauses when `pause`
+    /// is requested. Returns the outcome of the poll, or `None` if the poll can return a batch or
+    /// if more work remains.
     pub fn work(&mut self, pause: &Stop, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         self.pause_by(pause);
@@ -377,7 +379,7 @@ impl Operator {
         Ok(None)
     }
 
-    /// Returns whether a batch is ready to be returned immediately by a poll or a reader.
+    /// Returns whether a poll or a reader can return a batch immediately.
     pub fn has_ready(&self, by: Option<&ResultReader>) -> bool {
         !self.common.ready.is_empty() || by.is_some_and(ResultReader::has_next)
     }
@@ -395,8 +397,8 @@ impl Operator {
         }
     }
 
-    /// Does all work that can be done now, and keeps the results for later polls. If `pause` is
-    /// requested, the call fails, and a later call resumes the work.
+    /// Does all work that is currently possible, and keeps the results for later polls. If `pause`
+    /// is requested, this call fails, and a later call resumes the work.
     pub fn catch_up(&mut self, pause: &Stop) -> Result<()> {
         self.pause_by(pause);
         while let Step::Went = self.step()? {
@@ -407,10 +409,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Processes the rows that are ready now without emitting their results, which the operator
-    /// that this one continues has already emitted. A join searches for old pairs again only if it
-    /// needs to know which rows were matched. If `pause` is requested, the call fails, and a later
-    /// call resumes the work.
+    /// Processes the rows that are ready without emitting their results. The operator that this one
+    /// continues has already emitted these results. A join looks for old pairs again only if it has
+    /// to know which rows were matched. If `pause` is requested, this call fails, and a later call
+    /// resumes the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -419,8 +421,8 @@ impl Operator {
         recalled
     }
 
-    /// Takes back the last returned batch because it was not delivered, unless the operator has
-    /// been closed in the meantime.
+    /// Takes back the last returned batch because it was not delivered. Nothing happens if the
+    /// operator has been closed in the meantime.
     pub fn take_back(&mut self, batch: RecordBatch, by: Option<&ResultReader>) {
         if self.failed.as_ref().is_some_and(Error::is_closed) {
             return;
@@ -451,8 +453,8 @@ impl Operator {
         Ok(reader.take()?.map(Poll::Batch))
     }
 
-    /// Returns the next finished batch, if any, as it is to be emitted. The batch is split if it
-    /// has more values than its dictionary indices can address.
+    /// Returns the next finished batch, if there is one, in the form in which it is emitted. A
+    /// batch is split if it contains more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };
@@ -477,12 +479,12 @@ impl Operator {
         }
     }
 
-    /// Lets the following steps pause where they can, once `pause` is requested.
+    /// Allows the following steps to pause once `pause` is requested.
     fn pause_by(&mut self, pause: &Stop) {
         self.common.driver = self.common.driver.pausing(pause);
     }
 
-    /// Takes one step, and keeps the results.
+    /// Takes one step, and stores the results.
     fn step(&mut self) -> Result<Step> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -529,15 +531,15 @@ impl Operator {
         done
     }
 
-    /// Marks the operator as failed; pushes no longer wait for it.
+    /// Marks the operator as failed, so that pushes no longer wait for it.
     fn fail(&mut self, error: Error) -> Error {
         let error = error.of_operator();
         self.common.intake.shared.broken.get_or_init(|| error.clone());
         self.failed.insert(error).clone()
     }
 
-    /// Halts the operator because the step could not compute some values. The step has produced all
-    /// other results.
+    /// Halts the operator because a step could not compute some of the values. The step has already
+    /// produced all other results.
     fn stand(&mut self, fault: Error, made: usize) -> Error {
         let (error, results) = (fault.with(SKIP), self.common.ready.split_off(made));
         self.standing.insert(Halt { error, results }).error.clone()
@@ -552,10 +554,10 @@ impl Operator {
     }
 
     /// Continues without the results that the last step could not compute. Returns whether there
-    /// was anything to skip.
+    /// were any results to skip.
     ///
-    /// If a condition cannot be computed for a row or a pair of rows, the condition counts as
-    /// false. A sum that overflows its type is null.
+    /// A condition that cannot be computed for a row or a pair of rows is treated as false. A sum
+    /// that overflows its type becomes null.
     pub fn skip(&mut self) -> bool {
         let Some(Halt { results, .. }) = self.standing.take() else { return false };
         self.common.ready.extend(results);
@@ -564,8 +566,8 @@ impl Operator {
         true
     }
 
-    /// Drops everything that the operator holds; sources and polls fail from now on. A second call
-    /// does nothing.
+    /// Drops everything that the operator holds. All later calls on sources, and all later polls,
+    /// fail. A second call does nothing.
     pub fn close(&mut self) {
         self.failed =
             Some(Error::closed(format!("the {} is closed; create a new one", self.name())));

@@ -1,4 +1,4 @@
-//! Saves the state of an operator as bytes, and restores an operator from such bytes.
+//! Saves the state of an operator as bytes, and restores an operator from these bytes.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,15 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Digest, Error, Result};
 
 impl Operator {
-    /// Returns the operator's state as bytes. An operator that is restored from them by
-    /// [`restore`](Self::restore) continues as if there had been no interruption. All ready rows
-    /// are processed first. The snapshot includes their results, unless a poll has already returned
-    /// them. If `pause` is requested, the call fails, and a later call resumes the work.
+    /// Returns the operator's state as bytes. If an operator is restored from these bytes by
+    /// [`restore`](Self::restore), it continues as if there had been no interruption. Before the
+    /// state is saved, all ready rows are processed. The snapshot contains the results of these
+    /// rows, unless a poll has already returned them. If `pause` is requested, the call fails, and
+    /// a later call resumes the work.
     ///
-    /// A snapshot contains the sources, the rows that are not ready, the late rows, the operator's
-    /// state for the other rows, and the results that have not been returned. The content of a
-    /// snapshot does not depend on the number of threads.
+    /// A snapshot contains the sources, the rows that are not ready yet, the late rows, and the
+    /// results that have not been returned. For all other rows, the snapshot contains the state
+    /// that the operator keeps. The content of a snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
         self.tactic.release();
@@ -64,9 +65,9 @@ impl Operator {
         Ok(writer.finish())
     }
 
-    /// Restores the state from a snapshot of the same query. This operator must be unused. If the
+    /// Restores the state from a snapshot of the same query. This operator must be unused. If this
     /// call fails, the operator is either unchanged or closed. The operator is unchanged if `stop`
-    /// is requested before the whole snapshot has been read.
+    /// is requested before the entire snapshot has been read.
     pub fn restore(&mut self, snapshot: &[u8], stop: &Stop) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -82,8 +83,9 @@ impl Operator {
         let intake = common.intake.read(&mut reader)?;
         let row_bytes = common.intake.shared.row_bytes;
         let most = tactic.batch_rows().unwrap_or(usize::MAX);
-        // The tactic reads and checks its part before it asks to be admitted. The rest is then read
-        // and checked, and memory is reserved for everything, before any state is changed.
+        // The tactic reads and checks its part of the snapshot before it calls `admit`. The rest is
+        // then read and checked, and memory is reserved for everything, before any state is
+        // changed.
         let mut admitted = None;
         let mut admit = |reader: &mut Reader<'_>, bytes: usize| {
             let handed_out = reader.rows()?;
@@ -129,7 +131,7 @@ impl Operator {
     }
 }
 
-/// Returns the digest of the `rows` results returned before the snapshot.
+/// Returns the digest of the `rows` results that were returned before the snapshot.
 fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Digest> {
     let state = reader.bytes()?;
     let restored = digest.clone().with_state(state).filter(|digest| digest.rows() == rows);
@@ -137,9 +139,10 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
         .ok_or_else(|| damaged(&format!("it lacks the {STATE_BYTES}-byte digest of {rows} rows")))
 }
 
-/// Divides the results that have not been returned into batches that depend only on the number of
-/// rows. Otherwise, batch sizes would depend on the number of threads. Both this operator and an
-/// operator restored from the snapshot return these batches when polled.
+/// Divides the results that have not been returned into batches whose sizes depend only on the
+/// number of rows. Otherwise, the sizes of the batches would depend on the number of threads. These
+/// batches are returned by later polls of this operator, and by polls of an operator that is
+/// restored from the snapshot.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,

@@ -1,7 +1,7 @@
 //! Aggregates of the partners of each left row.
 //!
-//! A left row is final once the last time that can match it has passed. All left rows reach equally
-//! far, so they leave in order of arrival.
+//! A left row is final after the last time at which a row can match it. The distance to this time
+//! is the same for all left rows, so the rows become final in order of arrival.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
@@ -200,12 +200,12 @@ impl OfPartners {
         if !self.with_prevailing {
             return last;
         }
-        // An empty interval has rows before it that are after its end.
+        // If an interval is empty, rows before its start can be after its end.
         let before = self.interval.first(ts).map_or(i64::MAX, |first| first.saturating_sub(1));
         last.max(before)
     }
 
-    /// Returns the earliest time within the interval of any left row that is not final.
+    /// Returns the earliest time that lies within the interval of a left row that is not final.
     fn first(&self, first_left: Option<i64>, now: i64) -> i64 {
         let ts = first_left.map_or(now, |first| first.min(now));
         self.interval.first(ts).unwrap_or(i64::MAX)

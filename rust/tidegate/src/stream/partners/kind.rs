@@ -1,4 +1,4 @@
-//! The part of a left-row join that is specific to its kind.
+//! The part of a left-row join that depends on its kind.
 
 use std::fmt::Debug;
 
@@ -8,13 +8,14 @@ use crate::Result;
 use crate::stream::recomputation::{FinalResults, Watermark};
 use crate::stream::state::timed_rows::TimedRows;
 
-/// A kind of join that returns one result row per left row. The kind determines when a left row is
-/// final, which right rows it may need, and how its result row is built.
+/// A kind of join that returns one result row per left row. The kind determines when a left row
+/// becomes final, which right rows it may need, and how its result row is built.
 ///
-/// A time `now` is a [`Watermark`].
+/// `now` is a [`Watermark`].
 pub(in crate::stream) trait PartnerKind: Debug + Send {
-    /// Builds the result rows of the left rows that are final. `gone` is the number of left rows
-    /// that were final before. Result rows that become final later follow those that are final now.
+    /// Builds the result rows for the left rows that have become final. `gone` is the number of
+    /// left rows that became final earlier. Result rows that become final later follow those that
+    /// are final now.
     fn settle(
         &self,
         left: &TimedRows,
@@ -24,16 +25,15 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
         driver: &Driver,
     ) -> Result<FinalResults<FinalRows>>;
 
-    /// Returns the time below which no right row is needed, given the time of the first left row
-    /// that is not final.
+    /// Returns the time below which right rows are no longer needed, given the time of the first
+    /// left row that is not final.
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64;
 
     /// Returns whether only [some](Self::needed) of the right rows within reach are needed.
     fn picks(&self) -> bool;
 
-    /// Returns the right rows that a left row may need, in ascending order. Left rows that are
-    /// final have already been removed. The returned rows depend only on the rows that have
-    /// arrived.
+    /// Returns the right rows that any left row may need, in ascending order. Final left rows have
+    /// already been removed. The result depends only on the rows that have arrived.
     fn needed(
         &self,
         left: &TimedRows,
@@ -46,17 +46,17 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
     fn looks_at_pairs(&self) -> bool;
 }
 
-/// The left rows that are final.
+/// Specifies which left rows are final.
 #[derive(Debug)]
 pub(in crate::stream) enum FinalRows {
-    /// This number of first rows.
+    /// The given number of rows at the beginning.
     First(usize),
-    /// All left rows except these, which are in ascending order.
+    /// All left rows except the given ones, which are in ascending order.
     AllBut(Vec<u32>),
 }
 
 impl FinalResults<FinalRows> {
-    /// The results if no left row is final.
+    /// The results when no left row is final.
     pub(in crate::stream) const NONE: Self =
         FinalResults { batches: Vec::new(), leaving: FinalRows::First(0) };
 }

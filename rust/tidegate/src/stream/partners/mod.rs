@@ -1,23 +1,23 @@
-//! Joins of push sources that return one row per left row: aggregates of its partners, or its as-of
-//! partner.
+//! Joins of push sources that return one row per left row, with aggregates of its partners or with
+//! its as-of partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
 //!                                └▶ right rows within reach ─────────┴─▶ the join of tables ─▶ poll
 //! ```
 //!
-//! A left row waits until no further row can become its partner. The join of tables then joins the
-//! final left rows with the kept right rows, so the results are identical, bit for bit, to those
-//! for tables. Results are ordered by the times at which their left rows became final, then in
-//! merged order. The order of the results depends only on the rows.
+//! A left row waits until no further row can become its partner. The code that joins tables then
+//! joins the final left rows with the kept right rows. Therefore, the results are identical, bit
+//! for bit, to those for tables. Results are sorted by the time at which their left row became
+//! final, and then in merged order. The order of the results depends only on the rows.
 //!
-//! The tactic is a `Recomputation`; `stream/recomputation.rs` also describes its cost.
+//! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
 //!
 //! # Files
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `kind.rs` | what aggregates and as-of joins (`stream/join/asof.rs`) each do differently |
+//! | `kind.rs` | the parts in which aggregates and as-of joins (`stream/join/asof.rs`) differ |
 //! | `aggregates.rs` | aggregates of partners |
 //! | `standing.rs` | the last right row of each key |
 //! | `state.rs` | snapshots |
@@ -52,18 +52,18 @@ use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
 use kind::{FinalRows, PartnerKind};
 
-/// The number of pairs to compare above which work is deferred because it would take several
+/// If more pairs than this have to be compared, the work is deferred, because it would take several
 /// milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
 
-/// The number of right rows that can be kept in addition to twice the needed rows.
+/// The number of right rows that can be kept in addition to twice the number of needed ones.
 const SPARE_ROWS: usize = 1 << 10;
 
-/// When memory is short, right rows are searched for unneeded ones once their number has grown by
-/// this fraction since the last search.
+/// When memory is short, unneeded right rows are searched for once the number of right rows has
+/// grown by 1/`SPARE` since the last search.
 const SPARE: usize = 8;
 
-/// The query of a join, in the form that the operator needs.
+/// The query of a join, in the form that the operator requires.
 pub(super) struct PartnerQuery<'a> {
     pub(super) kind: Box<dyn PartnerKind>,
     pub(super) request: JoinRequest,
@@ -71,7 +71,7 @@ pub(super) struct PartnerQuery<'a> {
     pub(super) keys: Vec<KeyColumn>,
 }
 
-/// Creates the operator of a query.
+/// Creates the operator for a query.
 pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Result<Operator> {
     let PartnerQuery { kind, request, sides, keys } = query;
     let common = sides.common(request, options, 0)?;
@@ -88,20 +88,20 @@ pub(super) fn operator(query: PartnerQuery<'_>, options: &StreamOptions) -> Resu
     Ok(Operator::new(common, Box::new(Recomputation::new(job))))
 }
 
-/// Left rows that are not final, the right rows within their reach, and the join of tables.
+/// Left rows that are not final, the right rows that they may need, and the join of tables.
 #[derive(Debug)]
 struct PartnerJob {
     kind: Box<dyn PartnerKind>,
     times: (usize, usize),
     unit: Unit,
     keys: Vec<KeyColumn>,
-    /// The left rows that are not final.
+    /// The left rows that are not yet final.
     left: TimedRows,
     /// The right rows that a left row may need.
     right: TimedRows,
-    /// The number of left rows that have become final.
+    /// The number of left rows that have become final so far.
     gone: u64,
-    /// The number of right rows that were needed at the last search.
+    /// The number of right rows that the last search found to be needed.
     needed: usize,
 }
 
@@ -217,7 +217,7 @@ impl TableJob for PartnerJob {
 }
 
 impl PartnerJob {
-    /// Drops the right rows that no left row needs any more.
+    /// Drops the right rows that left rows no longer need.
     fn release(&mut self, common: &Common, now: Watermark) -> Result<()> {
         let Some(now) = now else {
             self.right.clear();
@@ -241,14 +241,14 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// Keeps only the right rows that a left row may need, given that no further row is below
-    /// `now`.
+    /// Keeps only the right rows that left rows may need, given that no more rows below `now` will
+    /// arrive.
     fn look_through(&mut self, common: &Common, now: i64) -> Result<()> {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // This happens before the rows are dropped, so that no source takes the room in
-            // between.
+            // This happens before the rows are dropped, so that no source takes up the free memory
+            // in the meantime.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;
         }
@@ -257,9 +257,9 @@ impl PartnerJob {
     }
 }
 
-/// Explains a join that returns one row per left row. The first lines describe the rows of the
-/// result; `keeping` describes how long right rows are kept, and `place` describes where a left row
-/// is emitted.
+/// Explains a join that returns one row per left row. The first lines describe the rows in the
+/// result; `keeping` describes how long right rows are kept, and `place` describes the position at
+/// which a left row is emitted.
 pub(super) fn explain(
     mut lines: Vec<String>,
     keeping: &str,

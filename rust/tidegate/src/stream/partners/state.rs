@@ -1,8 +1,8 @@
-//! A left-row join's part of a snapshot: the left rows that are not final, and the right rows that
-//! these or later left rows may need.
+//! The part of a snapshot that a left-row join writes: the left rows that are not final, and the
+//! right rows that current or future left rows may need.
 //!
 //! The content does not depend on threads or on when rows were dropped, because unneeded right rows
-//! are removed before writing.
+//! are removed before the snapshot is written.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// Returns the times of kept rows from the snapshot.
+    /// Returns the times of the kept rows in the snapshot.
     fn times(&self, batch: &RecordBatch, on: usize) -> Result<Vec<i64>> {
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);
         let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();

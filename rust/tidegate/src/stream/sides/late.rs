@@ -1,4 +1,4 @@
-//! The late rows of a join, with both sides in one table.
+//! The late rows of a join. The rows of both sides are in one table.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
 use crate::stream::intake::sides::SourceSides;
 
-/// The properties of a join's sides on which its late rows depend.
+/// The properties of a join's sides that determine the form of its late rows.
 #[derive(Debug)]
 pub(in crate::stream) struct LateSides<'a> {
     pub(in crate::stream) schemas: [&'a SchemaRef; 2],
@@ -26,8 +26,8 @@ pub(in crate::stream) struct LateSides<'a> {
 }
 
 impl LateSides<'_> {
-    /// Returns the columns of late rows: side, source, position, missed watermark, optionally a
-    /// reason, and all columns of a full join.
+    /// Returns the columns of late rows: the side, the source, the position, the missed watermark,
+    /// optionally the reason, and all columns of a full join.
     fn late_columns(&self, has_reasons: bool) -> Result<(Vec<OutputColumn>, SchemaRef)> {
         let [left, right] = self.schemas;
         let shape = Shape { how: How::Full, keys: self.keys, suffix: "_right", columns: None };
@@ -49,7 +49,7 @@ impl LateSides<'_> {
         Ok((columns, Arc::new(Schema::new(fields))))
     }
 
-    /// Returns the type of the side with the finer unit, or `int64` for integers.
+    /// Returns the time type of the side with the finer unit, or `int64` for integers.
     fn watermark_type(&self) -> DataType {
         let [left, right] = [(0, self.times.0), (1, self.times.1)]
             .map(|(side, at): (usize, usize)| self.schemas[side].field(at).clone());
@@ -62,8 +62,8 @@ impl LateSides<'_> {
         }
     }
 
-    /// Returns the late rows that have not been forgotten, by source and position, with one batch
-    /// per push. The columns of the other side are null.
+    /// Returns the late rows that have not been forgotten, sorted by source and position. Each push
+    /// with late rows has its own batch. The columns of the other side are null.
     pub(in crate::stream) fn batches(
         &self,
         late: &LateRows,

@@ -14,8 +14,8 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
-/// The maximum number of rows in a result batch; a few columns of this length fill a huge page. The
-/// division of results into batches depends only on the results.
+/// The maximum number of rows in a batch of results. A few columns of this length fill a huge page.
+/// The division of results into batches depends only on the results.
 pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
 /// Builds result batches from kept rows.
@@ -57,8 +57,8 @@ impl Maker {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// Builds one batch of result rows. Builds several if the strings of a column exceed 2 GiB, or
-    /// if a dictionary would have more values than its indices can represent.
+    /// Builds one batch of result rows. Builds several batches if the strings in a column exceed 2
+    /// GiB, or if a dictionary would have more values than its indices can represent.
     fn batch(
         &self,
         results: &Results,
@@ -85,7 +85,8 @@ impl Maker {
     }
 }
 
-/// Returns a side's result columns with 8-byte values, which a store also keeps row by row.
+/// Returns the columns with 8-byte values that the result contains for a side. A store also keeps
+/// these columns row by row.
 pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
     columns
@@ -93,7 +94,8 @@ pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Sche
         .collect()
 }
 
-/// Returns the maximum number of bytes kept for a row in columns that are stored row by row.
+/// Returns the maximum number of bytes that are kept per row for columns that are stored row by
+/// row.
 pub(in crate::stream) fn record_bytes(plan: &JoinPlan, left: &Schema, right: &Schema) -> usize {
     let bytes = |side, schema| Store::record_bytes(&long_columns(plan, side, schema));
     bytes(Side::Left, left).max(bytes(Side::Right, right))
@@ -106,7 +108,8 @@ fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
     }
 }
 
-/// Returns the columns of a side that its store keeps row by row, by their positions in the result.
+/// Returns the columns of a side that its store keeps row by row, identified by their positions in
+/// the result.
 fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     let place =
         |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
@@ -118,7 +121,8 @@ fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     store.records().map(records).collect()
 }
 
-/// Returns the rows of each result batch: as few batches as possible, with even sizes.
+/// Returns the range of rows in each result batch. There are as few batches as possible, of similar
+/// size.
 fn cuts(results: &Results) -> Vec<Range<usize>> {
     let rows = results.left.len();
     let size = rows.div_ceil(rows.div_ceil(BATCH_ROWS).max(1)).max(1);

@@ -1,4 +1,4 @@
-//! The parts that all operators with a left and a right side share.
+//! The parts that all operators with two sides share.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -32,7 +32,7 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::{Error, Result};
 
-/// The sides of a join: their schemas, their time columns, and the unit of the times.
+/// The two sides of a join, with their schemas, their time columns and the unit of the times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides<'a> {
     pub(super) left: &'a SchemaRef,
@@ -41,7 +41,7 @@ pub(super) struct Sides<'a> {
     pub(super) unit: Unit,
 }
 
-/// The parts of a join's query that all operators need.
+/// The parts of a join query that all operators need.
 #[derive(Debug)]
 pub(super) struct JoinRequest {
     pub(super) identity: Identity,
@@ -50,16 +50,16 @@ pub(super) struct JoinRequest {
     pub(super) times: ResultTimes,
     pub(super) explanation: Explanation,
     pub(super) threads: usize,
-    /// The maximum distance between ends and the times of their rows, for left and right rows.
+    /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// The record of pairs for which the join's condition cannot be computed.
+    /// The record of pairs for which the condition of the join cannot be evaluated.
     pub(super) faults: Faults,
 }
 
 impl Sides<'_> {
-    /// Returns the parts that all join operators have. Each row is charged `row_bytes` bytes in
-    /// addition to the bytes that every operator keeps for it.
+    /// Returns the parts that all join operators share. Each row is charged `row_bytes` bytes in
+    /// addition to the bytes that every operator charges for it.
     pub(super) fn common(
         self,
         request: JoinRequest,

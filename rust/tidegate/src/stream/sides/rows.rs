@@ -1,4 +1,4 @@
-//! The ready rows of a side.
+//! The ready rows on one side.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -12,15 +12,16 @@ use crate::stream::intake::ready::ReadyRun;
 use crate::stream::intake::rows::gather_batch;
 use crate::stream::intake::sides::SourceSides;
 
-/// Sorts runs so that those of left sources come first, ordered by source within each side. Returns
-/// the number of left runs.
+/// Sorts runs by side, with left sources first, and by source within each side. Returns the number
+/// of runs from left sources.
 pub(in crate::stream) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSides) -> usize {
     runs.sort_by_key(|run| of_sources.of(run.source) as usize);
     runs.partition_point(|run| of_sources.of(run.source) == Side::Left)
 }
 
-/// Returns the rows of a side in merged order, from the runs of its sources. `sources` contains the
-/// source of each row on either side; `is_own` returns whether a source belongs to this side.
+/// Returns the rows of a side in merged order, taken from the runs of its sources. `sources`
+/// contains the source of each row on both sides; `is_own` returns whether a source belongs to this
+/// side.
 pub(in crate::stream) fn side_rows(
     schema: &SchemaRef,
     runs: &[ReadyRun],

@@ -1,4 +1,4 @@
-//! The keys of the rows that a join keeps, if it does not index them.
+//! The keys of the rows that a join keeps, for joins that do not index keys.
 
 use std::collections::VecDeque;
 
@@ -9,13 +9,13 @@ use super::keys::KeyNumbers;
 use crate::Result;
 use crate::columns::keys::KeyColumn;
 
-/// The numbers of keys; a key keeps its number as long as a row has the key.
+/// The numbers of keys. A key keeps its number as long as any row has the key.
 #[derive(Debug)]
 pub(crate) struct KeptKeys {
     numbers: KeyNumbers,
-    /// The key of each kept row, by its offset.
+    /// The key of each kept row, in the order of the rows' offsets.
     kept: [VecDeque<u32>; 2],
-    /// The number of kept rows with each key, by the key's number.
+    /// The number of kept rows with each key, indexed by the key's number.
     rows: Vec<u32>,
 }
 
@@ -28,8 +28,8 @@ impl KeptKeys {
         }
     }
 
-    /// Adds the keys of further rows of a side and returns their numbers, with [`NO_KEY`] for rows
-    /// that match nothing.
+    /// Adds the keys of further rows on a side, and returns their numbers. A row that matches
+    /// nothing gets [`NO_KEY`].
     pub(crate) fn push(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let keys = self.numbers.of(side, batch)?;
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
@@ -42,12 +42,12 @@ impl KeptKeys {
         Ok(keys)
     }
 
-    /// Returns the keys of a side's kept rows.
+    /// Returns the keys of the kept rows on a side.
     pub(crate) fn of_kept(&self, side: Side) -> Vec<u32> {
         self.kept[side as usize].iter().copied().collect()
     }
 
-    /// Drops the first rows of each side, so that this number of rows remains.
+    /// Drops the first rows on each side, so that the given number of rows remains.
     pub(crate) fn keep(&mut self, rows: [usize; 2]) {
         let mut silent = Vec::new();
         for (kept, rows) in self.kept.iter_mut().zip(rows) {
@@ -74,7 +74,7 @@ impl KeptKeys {
         self.numbers.release(&silent);
     }
 
-    /// Returns whether the kept rows at these offsets have equal keys.
+    /// Returns whether the kept rows at these offsets have the same key.
     pub(crate) fn are_equal(&self, left: u32, right: u32) -> bool {
         let key = self.kept[0][left as usize];
         key != NO_KEY && key == self.kept[1][right as usize]
@@ -87,8 +87,8 @@ impl KeptKeys {
     }
 }
 
-/// Records that a row with this key was dropped. A key without any remaining rows is added to
-/// `silent`.
+/// Records that a row with the given key has been dropped. If no other row has this key, the key is
+/// added to `silent`.
 fn leave(rows: &mut [u32], key: u32, silent: &mut Vec<u32>) {
     if key == NO_KEY {
         return;

@@ -1,4 +1,5 @@
-//! Numbers keys of rows that are added and removed. A number becomes free once no row has its key.
+//! Assigns numbers to the keys of rows that are added and removed. A number becomes free when no
+//! row has its key any more.
 
 use std::hash::BuildHasher;
 
@@ -14,29 +15,29 @@ use crate::Result;
 use crate::columns::keys::{KeyColumn, SideKeys, grow};
 use crate::columns::table::Table;
 
-/// Marks a key that has no number.
+/// Marks a key that has not been numbered yet.
 const UNKNOWN: u32 = NO_KEY - 1;
 
-/// The numbers of the keys that rows have.
+/// The numbers of the keys that occur in rows.
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// The hasher has a random seed so that an attacker cannot choose keys whose hashes collide.
+    /// The hasher has a random seed, so that an attacker cannot choose keys with colliding hashes.
     /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
-    /// Free numbers, which no key has.
+    /// Numbers that are free because no key has them.
     free: Vec<u32>,
     nulls: KeyNulls,
 }
 
-/// The meaning of a null in a key.
+/// How nulls in a key are treated.
 #[derive(Debug)]
 enum KeyNulls {
     /// A key that contains a null matches nothing.
     NoKey,
-    /// A value like any other. If there is a row whose key is a single null, the field is the
-    /// number of that key.
+    /// A null is a value like any other. The number of the key that consists of a single null, if a
+    /// row has that key.
     Group(Option<u32>),
 }
 
@@ -44,9 +45,9 @@ enum KeyNulls {
 enum Numbers {
     /// There are no key columns, so all rows have the same key.
     One,
-    /// Keys that are a single 64-bit word, and the word for each number.
+    /// Keys that consist of a single 64-bit word, and the word for each number.
     Words(HashTable<(i64, u32)>, Vec<i64>),
-    /// All other keys, with the bytes and the hash for each number.
+    /// All other keys, and the bytes and the hash for each number.
     Bytes(HashTable<u32>, Vec<(u64, Box<[u8]>)>),
 }
 
@@ -66,14 +67,14 @@ impl KeyNumbers {
         }
     }
 
-    /// Numbers groups; a key that contains a null is also a group. The key columns are those of
-    /// left rows.
+    /// Assigns numbers to groups. Keys that contain a null also form groups. The key columns are
+    /// those of the left side.
     pub(crate) fn of_groups(columns: Vec<KeyColumn>) -> Self {
         KeyNumbers { nulls: KeyNulls::Group(None), ..Self::new(columns) }
     }
 
-    /// Returns the number of each row's key, assigning numbers to new keys, and [`NO_KEY`] for keys
-    /// that contain a null.
+    /// Returns the number of each row's key, or [`NO_KEY`] for a key that contains a null. New keys
+    /// get numbers.
     pub(crate) fn of(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<u32>> {
         let (table, columns) = (Table::trusted(name(side), batch.clone()), self.columns.clone());
         let keys = self.side_keys(side, &table, &columns)?;
@@ -81,8 +82,8 @@ impl KeyNumbers {
         self.complete(&keys, found)
     }
 
-    /// Numbers the keys of several batches of one side, and returns whether each batch may contain
-    /// new keys. Threads look up the known keys.
+    /// Assigns numbers to the keys in several batches from one side, and returns, for each batch,
+    /// whether it may contain new keys. Known keys are looked up by several threads.
     pub(crate) fn of_each(
         &mut self,
         side: Side,
@@ -109,8 +110,8 @@ impl KeyNumbers {
         keys.iter().zip(found).map(complete).collect()
     }
 
-    /// Numbers the keys of both sides. Threads look up the known keys, which are the majority, in
-    /// parallel.
+    /// Numbers the keys of both sides. Known keys, which are the majority, are looked up by several
+    /// threads in parallel.
     pub(crate) fn of_both(
         &mut self,
         driver: &Driver,
@@ -128,7 +129,7 @@ impl KeyNumbers {
         Ok([self.complete(&of_left, in_left?)?, self.complete(&of_right, in_right?)?])
     }
 
-    /// Returns the keys of a side's rows.
+    /// Returns the keys of the rows on a side.
     fn side_keys<'a>(
         &self,
         side: Side,
@@ -178,7 +179,7 @@ impl KeyNumbers {
         of_numbers + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Removes keys that no row has.
+    /// Removes keys that no longer occur in any row.
     pub(crate) fn release(&mut self, silent: &[u32]) {
         match &mut self.numbers {
             Numbers::One => return,
@@ -204,7 +205,7 @@ impl KeyNumbers {
 }
 
 impl Numbers {
-    /// Returns the number of each row's key, or [`UNKNOWN`].
+    /// Returns the number of each row's key, or [`UNKNOWN`] if it has none.
     fn find(&self, hasher: &RandomState, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
         let mut found = memory::vec(rows);
         match self {
@@ -222,7 +223,8 @@ impl Numbers {
         Ok(found)
     }
 
-    /// Assigns a number to each key that has none; `found` contains the numbers found for all rows.
+    /// Assigns a number to each key that has none; `found` contains the number that was found for
+    /// each row.
     fn give(
         &mut self,
         hasher: &RandomState,
@@ -231,7 +233,7 @@ impl Numbers {
         found: &mut [u32],
     ) -> Result<()> {
         let mut rows = found.iter_mut();
-        // The place for the number of the next row, if the row has no number.
+        // The position for the number of the next row, if that row has no number.
         let mut next = || rows.next().filter(|number| **number == UNKNOWN);
         match self {
             Numbers::One => Ok(()),
@@ -281,7 +283,7 @@ fn find_bytes(
     table.find(hash, same).copied()
 }
 
-/// Returns the name of a side's rows for messages.
+/// Returns the name of a side, for messages.
 fn name(side: Side) -> &'static str {
     match side {
         Side::Left => "left",
@@ -289,21 +291,21 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Returns the number of bytes that a hash table holds. The table uses seven of eight slots, and
-/// each slot has a byte in addition to its value.
+/// Returns the number of bytes that a hash table takes up. A table uses seven out of eight slots,
+/// and each slot takes up one byte in addition to its value.
 fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }
 
-/// Returns a copy of a key. If memory is short, many small allocations come from the reserve, so
-/// each one checks whether the reserve is intact.
+/// Returns a copy of a key. If memory is short, many small allocations are served from the reserve.
+/// Each of them therefore checks whether the reserve is intact.
 pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
     memory::check();
     memory::demand(key.len());
     key.into()
 }
 
-/// Stores a new key in the place of a former one or at the end, and returns its number.
+/// Stores a new key at a free number or at the end, and returns the key's number.
 fn place<K>(free: &mut Vec<u32>, keys: &mut Vec<K>, key: K) -> u32 {
     match free.pop() {
         Some(number) => {

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `store.rs` | the kept rows, columns of 8 bytes also row by row |
+//! | `store.rs` | the kept rows, with 8-byte columns also stored row by row |
 //! | `timed_rows.rs` | the kept rows with their times |
 //! | `keys.rs`, `kept_keys.rs` | numbers for keys that are added and removed; the keys of kept rows |
 //! | `snapshot.rs` | state as bytes |

@@ -1,9 +1,9 @@
-//! Columns whose bytes depend only on their values, at any depth.
+//! Columns whose bytes depend only on their values, at any level of nesting.
 //!
-//! The history of rows determines the codes in a dictionary, the buffers that contain strings of
-//! views, the order of lists in list views, and the boundaries between runs of equal values. Plain
-//! columns retain none of this: they have no dictionaries, and each value is stored once, in row
-//! order. Only the values under nulls remain unchanged.
+//! The history of rows determines the codes in a dictionary, the buffers for strings in views, the
+//! order of lists in list views, and the boundaries between runs of equal values. Plain columns
+//! show none of this history: they have no dictionaries, and they store each value once, in row
+//! order. Only values at null positions remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::columns::cast::cast;
 use crate::columns::dictionary;
 use crate::columns::nested::{children, with_fields};
 
-/// Returns the type with each dictionary replaced by the type of its values.
+/// Returns the type in which each dictionary is replaced by the type of its values.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     let field = |field: &FieldRef| {
         FieldRef::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
@@ -35,7 +35,7 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Returns the array with each dictionary replaced by its values, and without any unused data.
+/// Returns the array with each dictionary replaced by its values, and without unused data.
 pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if is_plain(array.data_type()) {
         return Ok(array.clone());
@@ -64,7 +64,7 @@ pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// Returns whether all arrays of the type are plain.
+/// Returns whether all arrays of this type are plain.
 fn is_plain(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(..)
@@ -77,7 +77,7 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the lists one after another, in plain form.
+/// Returns the lists in consecutive order, in plain form.
 fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<ArrayRef, ArrowError> {
     let size = |list: usize| match lists.is_valid(list) {
         true => lists.value_size(list).as_usize(),
@@ -105,7 +105,7 @@ fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<Arr
     Ok(Arc::new(lists))
 }
 
-/// Returns the array in plain form, with adjacent runs of equal values merged.
+/// Returns the array in plain form. Adjacent runs with equal values are merged.
 fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, ArrowError> {
     let values = to_plain(&array.values_slice())?;
     let ends: Vec<R::Native> = array.run_ends().sliced_values().collect();
@@ -115,7 +115,7 @@ fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, Arrow
     let ends = PrimitiveArray::<R>::from_iter_values(lasts.iter().map(|&run| ends[run]));
     let lasts = UInt64Array::from_iter_values(lasts.iter().map(|&run| run as u64));
     let values = take(&values, &lasts, None)?;
-    // The type contains more than the types of both: their nullability and metadata.
+    // The type also contains the nullability and the metadata of both children.
     ArrayData::builder(plain_type(array.data_type()))
         .len(array.len())
         .add_child_data(ends.into_data())
@@ -124,8 +124,8 @@ fn whole_runs<R: RunEndIndexType>(array: &RunArray<R>) -> Result<ArrayRef, Arrow
         .map(make_array)
 }
 
-/// Returns the array with dictionaries where the type has them; this is the reverse of
-/// [`to_plain`].
+/// Returns the array with dictionaries wherever the type contains them. The function is the inverse
+/// of [`to_plain`].
 pub(crate) fn from_plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
     if array.data_type() == wanted {
         return Ok(array.clone());
@@ -133,14 +133,14 @@ pub(crate) fn from_plain(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef
     match wanted {
         DataType::Dictionary(keys, values) => {
             let values = from_plain(array, values)?;
-            // Values of some types cannot be distinguished there.
+            // Values of some types cannot be cast to a dictionary.
             cast(&values, wanted).or_else(|_| dictionary::encoded(keys, &values))
         }
         _ => with_children(array, wanted, from_plain),
     }
 }
 
-/// Converts the array to another type, converting each child in the same way.
+/// Casts the array to another type, including all of its children.
 fn with_children(
     array: &ArrayRef,
     wanted: &DataType,
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(to_plain(&back).unwrap().to_data(), to_plain(&array).unwrap().to_data());
     }
 
-    /// Returns two arrays with the same rows at different offsets.
+    /// Returns two arrays that contain the same rows at different offsets.
     fn twice(array: ArrayRef) -> [ArrayRef; 2] {
         let rows = array.len();
         let cut = concat(&[&array.slice(rows / 2, rows - rows / 2), &array]).unwrap();

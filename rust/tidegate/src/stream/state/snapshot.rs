@@ -1,10 +1,10 @@
-//! The bytes of a snapshot: the text of the query, the state, and a checksum.
+//! The bytes of a snapshot: the text of the query, the state and a checksum.
 //!
 //! ```text
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
 //! ```
 //!
-//! Numbers are little-endian; strings, bytes and tables begin with their length. Tables are Arrow
+//! Numbers are little-endian. Strings, bytes and tables start with their length. Tables are Arrow
 //! IPC streams.
 
 use arrow_array::RecordBatch;
@@ -19,26 +19,27 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
 
-/// A number of rows that will never be reached, but small enough that counting can continue from
-/// there.
+/// A number of rows that is never reached in practice, but is small enough to continue counting
+/// from.
 const MOST_ROWS: u64 = 1 << 48;
 
 /// The approximate size of the smallest table, in bytes.
 pub(crate) const TABLE_BYTES: usize = 64;
 
-/// Increases when older versions cannot read the new format.
+/// The version of the format, which increases when older versions of tidegate cannot read the new
+/// format.
 const VERSION: u16 = 1;
 
-/// The format with additional data about sources, for operators with idle or added sources.
-/// Versions that do not support such sources cannot read it. The extended format is used only when
-/// it is needed.
+/// The format with additional data about sources, for operators that have idle or added sources.
+/// Versions of tidegate that do not support such sources cannot read this format. The extended
+/// format is used only if it is needed.
 const EXTENDED: u16 = 2;
 
 /// Writes a snapshot.
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Begins a snapshot of an operator whose query is `query`.
+    /// Starts the snapshot of an operator whose query is `query`.
     pub(crate) fn new(query: &str) -> Self {
         let mut writer = Writer(MAGIC.to_vec());
         writer.0.extend(VERSION.to_le_bytes());
@@ -46,7 +47,7 @@ impl Writer {
         writer
     }
 
-    /// Enables additional data about sources from here on.
+    /// Switches to the format with additional data about sources.
     pub(crate) fn extend(&mut self) {
         self.0[MAGIC.len()..][..size_of::<u16>()].copy_from_slice(&EXTENDED.to_le_bytes());
     }
@@ -74,7 +75,7 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes which rows have been matched, and for how many rows at the beginning this is settled.
+    /// Writes which rows have been matched, and how many of the first rows are settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);
@@ -100,14 +101,14 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
-/// The last line of a query's text if the operator computes a digest of its results.
+/// The last line of a query's text, if the operator computes a digest of its results.
 pub(crate) const DIGESTED: &str = "digest: of the results";
 
-/// The advice for a snapshot of a different query.
+/// The advice for a snapshot that belongs to a different query.
 const SAME: &str = "restore it into an operator with the same columns and arguments";
 
 impl<'a> Reader<'a> {
-    /// Checks that `snapshot` is complete and belongs to an operator whose query is `query`.
+    /// Checks that `snapshot` is complete and belongs to an operator with the query `query`.
     pub(crate) fn new(snapshot: &'a [u8], query: &str) -> Result<Self> {
         let Some(rest) = snapshot.strip_prefix(MAGIC) else {
             return Err(Error::state(
@@ -185,7 +186,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
     }
 
-    /// Reads a number of rows that have been added or removed so far.
+    /// Reads the number of rows that have been added or removed so far.
     pub(crate) fn rows(&mut self) -> Result<u64> {
         self.number().and_then(|rows| {
             if rows <= MOST_ROWS {
@@ -196,7 +197,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the number of items that follow, each of at least `least` bytes.
+    /// Reads the number of items that follow. Each item has at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.rest.len() / least {
@@ -214,8 +215,8 @@ impl<'a> Reader<'a> {
         self.take(len)
     }
 
-    /// Reads the output of [`Writer::matched`] for `rows` rows, if it matters which of them have
-    /// been matched.
+    /// Reads the output of [`Writer::matched`] for `rows` rows, if the query depends on which rows
+    /// have been matched.
     pub(crate) fn matched(&mut self, rows: usize, matters: bool) -> Result<(Vec<bool>, usize)> {
         let (matched, settled) = (self.bytes()?, self.number()?);
         let expected = if matters { rows } else { 0 };
@@ -230,24 +231,25 @@ impl<'a> Reader<'a> {
         Ok((memory::collect(matched.iter().map(|&byte| byte == 1)), settled as usize))
     }
 
-    /// Reads a table, which must have this schema.
+    /// Reads a table, which must have the given schema.
     pub(crate) fn table(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = stored_table::read(self.bytes()?, schema);
         rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
     }
 
-    /// Checks that everything has been read.
+    /// Checks that the snapshot has been read completely.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
 }
 
-/// Returns the error for a snapshot whose checksum is correct but whose content is not.
+/// Returns the error for a snapshot with a correct checksum but incorrect content.
 pub(crate) fn damaged(what: &str) -> Error {
     Error::state(format!("the snapshot is damaged: {what}; take an older one"))
 }
 
-/// Returns both lines or, if they are long, their parts around the first difference.
+/// Returns both lines. If the lines are long, only the parts around the first difference are
+/// returned.
 fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     const SHOWN: usize = 200;
     const BEFORE: usize = 40;
@@ -264,7 +266,7 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     (part(written), part(wanted))
 }
 
-/// Returns the line of `query` that follows all lines of `other`.
+/// Returns the line of `query` that follows as many lines as `other` has.
 fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
     query.lines().nth(other.lines().count())
 }
@@ -343,7 +345,7 @@ mod tests {
         );
     }
 
-    /// Passes the output of a writer to a reader, and returns the reader's result.
+    /// Passes the output of a writer to a reader, and returns the result of the reader.
     fn read<T>(
         write: impl FnOnce(&mut Writer),
         read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
@@ -450,7 +452,7 @@ mod tests {
         extended.extend();
         let extended = extended.finish();
         assert!(Reader::new(&extended, "on: ts").expect("it is whole").is_extended());
-        // A query that continues where the other one ends differs in no line that both have.
+        // If one query continues where the other one ends, all lines that both have are equal.
         let content = |query: &str| Writer::new(query).0;
         for (written, wanted) in
             [("on: ts", "on: ts\nby: k"), ("on: ts\nby: k", "on: ts"), ("", "on: ts")]

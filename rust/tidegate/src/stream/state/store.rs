@@ -1,4 +1,4 @@
-//! The rows of one side that an operator keeps, as Arrow data.
+//! The rows that an operator keeps for one side, as Arrow data.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,43 +16,42 @@ use crate::columns::table::batch_bytes;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
 
-/// The number of adjacent segments that are combined. Gathering results from a few segments is
-/// faster than from many, and large segments are stored on huge pages. A row is copied once for
-/// each power of this number between the size of a push and that of a large segment.
+/// The number of adjacent segments that are combined into one. Gathering results from a few
+/// segments is faster than from many, and large segments are stored on huge pages. Each time a row
+/// is copied, its segment grows by about this factor.
 const TOGETHER: usize = 8;
 
-/// The number of rows at which a segment is no longer combined with others, if all columns have
+/// The number of rows from which a segment is no longer combined with others, if all columns have
 /// fixed-width values.
 const LARGE: usize = 1 << 16;
 
-/// The same number for columns of strings or lists, whose bytes have to fit in one array.
+/// The corresponding number for columns of strings or lists, whose bytes have to fit in one array.
 const LARGE_OF_BYTES: usize = 1 << 13;
 
-/// Memory is released by copying the remaining rows if the released memory is at least this
-/// fraction of theirs. Therefore, at most this number of rows are copied for each row that is
-/// dropped.
+/// The remaining rows are copied if this releases at least one byte for every `SPARE` bytes that
+/// are copied. Therefore, at most this number of rows are copied for each row that is dropped.
 const SPARE: usize = 8;
 
-/// Rows in the order in which they are joined, numbered from the first row on.
+/// Rows in the order in which they are joined, with consecutive numbers.
 #[derive(Debug)]
 pub(crate) struct Store {
     schema: SchemaRef,
     segments: VecDeque<Segment>,
-    /// Columns whose values are also kept row by row, in some cases several together.
+    /// Columns whose values are also kept row by row. Several columns can be stored together.
     records: Vec<(Vec<usize>, Rows)>,
-    /// The number of rows at which a segment is left unchanged.
+    /// The number of rows from which a segment is left unchanged.
     large: usize,
-    /// The number of the oldest row that is needed.
+    /// The number of the oldest needed row.
     first: u64,
     end: u64,
 }
 
 #[derive(Debug)]
 struct Segment {
-    /// The number of the segment's first row.
+    /// The number of the first row in the segment.
     first: u64,
     rows: RecordBatch,
-    /// The charges of the rows, in order.
+    /// The memory charges of the rows, in order.
     held: Vec<ChargedRows>,
 }
 
@@ -61,14 +60,14 @@ struct Segment {
 struct ChargedRows {
     /// The numbers of the rows.
     rows: Range<u64>,
-    /// The part of the charge, in bytes, that these rows account for.
+    /// The part of the charge that accounts for these rows, in bytes.
     bytes: usize,
-    /// The charge, which is shared with other rows of the same push.
+    /// The charge for the push, which other rows from the same push can share.
     charge: Arc<Charge>,
 }
 
 impl ChargedRows {
-    /// Returns the charge for the rows from `first` on, or `None` if there are none.
+    /// Returns the charge for the rows from `first` on, or `None` if there are no such rows.
     fn from(mut self, first: u64) -> Option<ChargedRows> {
         if self.rows.end <= first {
             return None;
@@ -80,7 +79,8 @@ impl ChargedRows {
         Some(self)
     }
 
-    /// Returns the bytes of the charge that exceed these rows, if no other rows share the charge.
+    /// Returns the number of bytes by which the charge exceeds these rows, or 0 if other rows share
+    /// the charge.
     fn surplus(&self) -> usize {
         if Arc::strong_count(&self.charge) > 1 {
             0
@@ -108,8 +108,8 @@ impl Segment {
 }
 
 impl Store {
-    /// Creates a store without rows. Columns in `longs`, which have 8-byte values, are also kept
-    /// row by row.
+    /// Creates a store without rows. The columns in `longs`, which have 8-byte values, are also
+    /// kept row by row.
     pub(crate) fn new(schema: SchemaRef, longs: &[usize]) -> Self {
         let is_fixed = schema.fields().iter().all(|field| fixed_width(field.data_type()).is_some());
         let large = if is_fixed { LARGE } else { LARGE_OF_BYTES };
@@ -118,18 +118,18 @@ impl Store {
         Store { schema, segments: VecDeque::new(), records, large, first: 0, end: 0 }
     }
 
-    /// Returns the maximum number of bytes per row that is kept row by row; there is room for twice
-    /// as many rows.
+    /// Returns the maximum number of bytes that are kept row by row for each row. There is space
+    /// for twice as many rows.
     pub(crate) fn record_bytes(longs: &[usize]) -> usize {
         groups(longs).map(|columns| 2 * Rows::row_bytes(columns.len())).sum()
     }
 
-    /// Returns the number of bytes held for data that is kept row by row.
+    /// Returns the number of bytes that are held for data stored row by row.
     pub(crate) fn record_memory(&self) -> usize {
         self.records.iter().map(|(_, rows)| rows.memory()).sum()
     }
 
-    /// Returns the columns that are also kept row by row, and the rows that are needed.
+    /// Returns the columns that are also kept row by row, with the needed rows.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&[usize], &Rows)> {
         self.records.iter().map(|(columns, rows)| (&columns[..], rows))
     }
@@ -138,7 +138,7 @@ impl Store {
         &self.schema
     }
 
-    /// Adds rows after the existing ones, and takes their bytes from these charges.
+    /// Adds rows after the existing ones, and takes their bytes from the given charges.
     pub(crate) fn push(
         &mut self,
         rows: RecordBatch,
@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// Returns whether the last segments should be combined. Segments are not combined if the first
-    /// of them has most of the rows, because these would be copied repeatedly.
+    /// one contains most of the rows, because these rows would be copied repeatedly.
     fn is_cut_up(&self) -> bool {
         let Some(from) = self.segments.len().checked_sub(TOGETHER) else { return false };
         let rows = |segment: &Segment| segment.len() - self.gone(segment);
@@ -171,8 +171,8 @@ impl Store {
         are_small && 2 * rows(&self.segments[from]) <= all
     }
 
-    /// Combines the last segments into one, unless a dictionary would have more values than its
-    /// indices can distinguish.
+    /// Combines the last segments into one, unless a dictionary would then have more values than
+    /// its indices can represent.
     fn put_together(&mut self) -> Result<bool> {
         let from = self.segments.len() - TOGETHER;
         let first = self.segments[from].first + self.gone(&self.segments[from]) as u64;
@@ -186,13 +186,14 @@ impl Store {
         Ok(true)
     }
 
-    /// Returns the number of rows in a segment that are not needed.
+    /// Returns the number of rows in a segment that are no longer needed.
     fn gone(&self, segment: &Segment) -> usize {
         self.first.saturating_sub(segment.first) as usize
     }
 
-    /// Releases the memory of dropped rows that the first segment still holds: its own rows, or
-    /// rows of the same push. The remaining rows are copied, unless that is not worthwhile.
+    /// Releases the memory of dropped rows that the first segment still holds. The dropped rows
+    /// belong to that segment or to the same push. The remaining rows are copied, unless copying is
+    /// not worthwhile.
     pub(crate) fn shrink(&mut self) -> Result<()> {
         let first = self.first;
         let Some(segment) = self.segments.front_mut() else { return Ok(()) };
@@ -214,7 +215,7 @@ impl Store {
         Ok(())
     }
 
-    /// Drops rows with smaller numbers. Only segments without any other rows are removed.
+    /// Drops rows with smaller numbers. A segment is removed only if all of its rows are dropped.
     pub(crate) fn drop_before(&mut self, number: u64) {
         let gone = number.min(self.end) - self.first.min(self.end);
         self.records.iter_mut().for_each(|(_, rows)| rows.drop_front(gone as usize));
@@ -224,8 +225,8 @@ impl Store {
         }
     }
 
-    /// Keeps only the needed rows at these offsets. The remaining rows are renumbered from the
-    /// number of the oldest one. The memory of all other rows is released.
+    /// Keeps only the needed rows at these offsets. The remaining rows get new numbers, starting
+    /// with the number of the oldest row. The memory of all other rows is released.
     pub(crate) fn retain(&mut self, kept: &[u32]) -> Result<()> {
         let (first, mut left) = (self.first, kept);
         let (mut segments, mut end) = (VecDeque::new(), first);
@@ -275,7 +276,7 @@ impl Store {
         concat_rows(&self.schema, &self.kept().collect::<Vec<_>>())
     }
 
-    /// Returns the rows at these offsets, counted from the oldest row that is needed.
+    /// Returns the rows at these offsets, which are counted from the oldest needed row.
     pub(crate) fn rows_at(&self, offsets: &[u32]) -> Result<RecordBatch> {
         let rows = self.rows()?;
         if offsets.len() == rows.num_rows() {
@@ -286,12 +287,12 @@ impl Store {
         Ok(take_record_batch(&rows, &places)?)
     }
 
-    /// Returns the maximum number of rows in a piece that is not combined with others.
+    /// Returns the maximum number of rows in a piece that is not combined with other pieces.
     pub(crate) fn piece_rows(&self) -> usize {
         self.large
     }
 
-    /// Returns the needed rows, in pieces.
+    /// Returns the needed rows, in several pieces.
     pub(crate) fn kept(&self) -> impl Iterator<Item = RecordBatch> + '_ {
         self.segments.iter().map(|segment| {
             let gone = self.gone(segment);
@@ -299,22 +300,22 @@ impl Store {
         })
     }
 
-    /// Returns a column of the needed rows.
+    /// Returns the values of the needed rows in one column.
     pub(crate) fn column(&self, column: usize) -> Column {
         let chunks = self.kept().map(|rows| rows.column(column).clone()).collect();
         Column::of_chunks(self.schema.field(column).data_type().clone(), chunks)
     }
 }
 
-/// Adds the values of columns to the values that are stored row by row.
+/// Adds the values of these columns to the records.
 fn add(records: &mut Rows, columns: &[usize], rows: &RecordBatch) {
     let values: Vec<Buffer> =
         columns.iter().map(|&at| raw_values(rows.column(at), size_of::<u64>())).collect();
     records.push(&values.iter().map(|values| bytemuck::cast_slice(values)).collect::<Vec<_>>());
 }
 
-/// Returns the groups of columns that are stored together, row by row. A single column gains
-/// nothing from being stored row by row.
+/// Returns the groups of columns that are stored together row by row. A single column gains nothing
+/// from being stored row by row.
 fn groups(longs: &[usize]) -> impl Iterator<Item = &[usize]> {
     longs.chunks(COLUMNS).filter(|columns| columns.len() > 1)
 }
@@ -329,7 +330,7 @@ mod tests {
     use super::*;
     use crate::stream::memory::Memory;
 
-    /// Returns rows `from..to` with some nulls, optionally with a string column.
+    /// Returns rows `from..to`, some of which contain nulls. A string column is optional.
     fn rows(from: u64, to: u64, has_text: bool) -> RecordBatch {
         let numbers =
             Int64Array::from_iter((from..to).map(|row| (row % 7 != 3).then_some(row as i64)));

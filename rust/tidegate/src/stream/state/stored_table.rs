@@ -1,9 +1,9 @@
-//! Tables in snapshots: an Arrow IPC stream that contains a schema and one record batch, without
-//! dictionaries.
+//! Tables in snapshots. Each table is an Arrow IPC stream that contains a schema and one record
+//! batch, without dictionaries.
 //!
-//! The reader of a table knows the table's schema. The schema in the stream is therefore skipped,
-//! and columns can be nested to any depth. The content is checked against the known schema. No
-//! memory is allocated for a length before its bytes have been read.
+//! The reader of a table already has the table's schema. Therefore, the reader skips the schema in
+//! the stream, and columns can be nested to any depth. The content is checked against the expected
+//! schema. Memory for data is allocated only after all bytes of the data have been read.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,11 +24,12 @@ use crate::Result;
 use crate::columns::nested::children;
 use crate::columns::table::batch_bytes;
 
-/// Precedes each message: a marker that a message follows, and the length of its description.
+/// The marker that precedes each message. The length of the message's description follows the
+/// marker.
 const CONTINUES: [u8; 4] = [0xff; 4];
 
-/// Writes rows in such a way that equal rows have equal bytes: without dictionaries, and without
-/// the bits that slices leave at the end of a bitmap.
+/// Writes rows so that equal rows produce equal bytes. Therefore, dictionaries are omitted, and so
+/// are the bits that slices leave at the end of a bitmap.
 pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
     // The rows are copied twice: column by column, and then as a stream.
     memory::check();
@@ -43,7 +44,7 @@ pub(crate) fn write(rows: &RecordBatch) -> Result<Vec<u8>> {
     Ok(stream.into_inner()?)
 }
 
-/// Returns the rows of a stream, or an error that describes what is wrong with the stream.
+/// Returns the rows in a stream, or an error that describes what is wrong with the stream.
 pub(crate) fn read(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String> {
     memory::check();
     memory::demand(stream.len());
@@ -79,7 +80,7 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
         .map_err(|error| error.to_string())
 }
 
-/// Returns the description of the next message, and the bytes after it.
+/// Returns the description of the next message, and the bytes that follow it.
 fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let rest = stream.strip_prefix(&CONTINUES).ok_or(
         "a message does not begin like an Arrow \
@@ -92,8 +93,8 @@ fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
         .ok_or_else(|| "it ends early".to_owned())
 }
 
-/// Checks that a record batch has the form in which [`write`] writes a batch of this schema, and
-/// that its buffers lie within its body.
+/// Checks that a record batch has the form that [`write`] produces for this schema, and that its
+/// buffers lie within its body.
 fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), String> {
     let rows = message.header_as_record_batch().ok_or("it has no rows")?;
     if rows.compression().is_some() || message.version() != MetadataVersion::V5 {
@@ -135,7 +136,8 @@ fn check(message: &Message<'_>, body: usize, schema: &SchemaRef) -> Result<(), S
     Ok(())
 }
 
-/// The unread parts of a message: columns, buffers, and the numbers of buffers in view columns.
+/// The parts of a message that have not been read yet: its columns, its buffers, and the number of
+/// buffers in each view column.
 struct Parts<N, B, V> {
     nodes: N,
     buffers: B,
@@ -148,9 +150,9 @@ where
     B: Iterator<Item = &'a arrow_ipc::Buffer>,
     V: Iterator<Item = i64>,
 {
-    /// Checks that the next column has this type and that its buffers match its length, and does
-    /// the same for its child columns. Returns `None` if a check fails. Offsets are not checked
-    /// here, because arrow-rs checks that they are in order.
+    /// Checks that the next column has this type and that its buffers match its length. Child
+    /// columns are checked in the same way. Returns `None` if a check fails. Offsets are not
+    /// checked here, because arrow-rs checks whether they are in order.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));
@@ -180,7 +182,7 @@ fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
-/// Creates a batch, which can have no columns.
+/// Creates a batch, even if there are no columns.
 pub(crate) fn batch(
     schema: &SchemaRef,
     columns: Vec<ArrayRef>,

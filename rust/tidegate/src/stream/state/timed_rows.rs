@@ -1,4 +1,4 @@
-//! The kept rows, with their times.
+//! The rows that are kept, with their times.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct TimedRows {
     store: Store,
     /// The time of each row.
     ts: VecDeque<i64>,
-    /// The number of the first row in the store.
+    /// The number of the store's first row.
     first: u64,
 }
 
@@ -55,12 +55,12 @@ impl TimedRows {
         self.ts.front().copied()
     }
 
-    /// Returns the number of rows below a time.
+    /// Returns the number of rows before a time.
     pub(crate) fn before(&self, time: i64) -> usize {
         self.while_ts(|ts| ts < time)
     }
 
-    /// Returns the number of rows before the first row whose time is not `wanted`.
+    /// Returns the number of rows before the first row for whose time `wanted` returns false.
     pub(crate) fn while_ts(&self, wanted: impl Fn(i64) -> bool) -> usize {
         self.ts.partition_point(|&ts| wanted(ts))
     }
@@ -93,8 +93,8 @@ impl TimedRows {
         self.store.shrink()
     }
 
-    /// Keeps only these rows, which are in ascending order. Each row takes `row_bytes` bytes in
-    /// addition to its own size.
+    /// Keeps only the given rows, which are in ascending order. Each row is charged `row_bytes`
+    /// bytes in addition to its own size.
     pub(crate) fn keep(
         &mut self,
         rows: &[u32],
@@ -117,7 +117,7 @@ impl TimedRows {
         Ok(())
     }
 
-    /// Returns the first rows as a table; messages refer to it by this name.
+    /// Returns the first `rows` rows as a table; `name` identifies the table in messages.
     pub(crate) fn table(&self, name: &str, rows: usize) -> Result<Table> {
         let mut left = rows;
         let pieces = self.store.kept().map(|piece| {

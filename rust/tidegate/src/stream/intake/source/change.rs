@@ -1,5 +1,5 @@
-//! Changes to a source. Everything that can fail happens while a change is prepared; applying it
-//! cannot fail.
+//! Changes to a source. Every operation that can fail is done while a change is prepared, so
+//! applying the change cannot fail.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,11 +41,12 @@ impl Push {
     }
 }
 
-/// A prepared change to a source. All the memory it needs is allocated before it is applied.
+/// A change to a source, prepared in advance. All memory that the change needs is allocated before
+/// it is applied.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) draft: Draft<Push>,
-    /// Rows for the gate or for the arrivals that replace it, in order.
+    /// Rows for the gate, or for the arrivals that replace the gate, in order.
     pub(super) runs: Vec<Push>,
     pub(super) late: Vec<Aside>,
 }
@@ -57,17 +58,19 @@ impl Change {
     }
 }
 
-/// Rows of a batch that are set aside because they are late or have intervals that are too wide.
+/// Rows of a batch that are set aside, either because they are late or because their intervals are
+/// too wide.
 #[derive(Debug)]
 pub(super) struct Aside {
     rows: RecordBatch,
     positions: Vec<u64>,
     watermarks: Vec<i64>,
-    /// The number of bytes charged for the rows.
+    /// The number of bytes that are charged for these rows.
     bytes: usize,
 }
 
-/// Sets aside some rows of a batch. `first` is the position of the batch's first row in its source.
+/// Sets aside some of the rows in a batch. `first` is the position of the batch's first row among
+/// the rows from its source.
 pub(super) fn aside(
     batch: &RecordBatch,
     late: &[LateRow],
@@ -83,13 +86,13 @@ pub(super) fn aside(
     })
 }
 
-/// Selects rows of a batch, each at most once.
+/// Selects rows from a batch, each at most once.
 fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     memory::demand(batch_bytes(batch));
     Ok(take_record_batch(batch, rows)?)
 }
 
-/// Returns the rows of a push, without the late ones.
+/// Returns the rows of a push without the late ones.
 pub(super) fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     if late.is_empty() {
         return Ok(push);
@@ -109,12 +112,12 @@ impl Source {
         }
     }
 
-    /// Splits off the part of the charge that accounts for `bytes`.
+    /// Splits off `bytes` from the charge.
     fn let_go(&mut self, bytes: usize) -> Charge {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }
 
-    /// Releases, in order, all rows that no future row can precede.
+    /// Releases all rows that no future row can precede, in order.
     pub(super) fn release(&self, change: &mut Change) -> Result<()> {
         let released = self.reorder.release(&mut change.draft);
         self.put_in_order(change, released)
@@ -131,8 +134,8 @@ impl Source {
         Ok(())
     }
 
-    /// Appends released rows to `runs`, in order: as one run, or as several if a single array
-    /// cannot hold all their values.
+    /// Appends released rows to `runs`, in order. There are several runs if a single array cannot
+    /// hold all values of a column.
     fn in_order(&self, released: ReleasedRows<Push>, runs: &mut Vec<Push>) -> Result<()> {
         match released {
             ReleasedRows::Slice(push, Range { start, end }) => runs.push(Push {
@@ -155,7 +158,7 @@ impl Source {
         Ok(())
     }
 
-    /// Applies a prepared change and publishes the promise. This cannot fail.
+    /// Applies a prepared change and publishes the promise. Applying a change cannot fail.
     pub(super) fn make(&mut self, change: Change) {
         self.told = Instant::now();
         if !self.is_idle {
@@ -164,7 +167,7 @@ impl Source {
         self.pass(change);
     }
 
-    /// Like [`make`](Self::make), but without publishing the promise to other sources.
+    /// Does the same as [`make`](Self::make), but without publishing the promise to other sources.
     pub(super) fn pass(&mut self, change: Change) {
         let Change { draft, runs, late } = change;
         self.reorder.commit(draft);
@@ -196,7 +199,7 @@ impl Source {
         gate.push(run).expect("released rows are in order and at or above the promised time");
     }
 
-    /// Returns rows together with their memory charge.
+    /// Returns the rows together with their memory charge.
     pub(super) fn charged(&mut self, push: Push) -> SourceRun {
         let Push { ts, batch, pushed } = push;
         let bytes = batch_bytes(&batch) + ts.len() * self.shared.row_bytes;

@@ -1,5 +1,5 @@
-//! A source that follows another operator: its rows are that operator's results, and the operator
-//! also determines its promises.
+//! A source that follows another operator. The source's rows are the results of that operator,
+//! which also determines the source's promises.
 
 use arrow_schema::Schema;
 use tidegate_operators::rows::Reorder;
@@ -10,9 +10,10 @@ use crate::stream::times::{LedSource, ResultTime, ResultTimes, led};
 use crate::{Error, Result};
 
 impl Source {
-    /// Makes the source follow an operator with these result times: its rows will be the operator's
-    /// results, and its promises the operator's promises. Returns the columns from which `of`
-    /// computes the source's time, or no columns if the time is one of the result columns.
+    /// Makes the source follow an operator with these result times. The source's rows will be the
+    /// operator's results, and its promises will be the operator's promises. Returns the columns
+    /// from which `of` computes the time of the source, or no columns if the time is a result
+    /// column.
     pub fn follow(
         &mut self,
         times: &ResultTimes,
@@ -42,8 +43,8 @@ impl Source {
         Ok(columns)
     }
 
-    /// Promises that the followed operator will return no result whose place is below `place`, in
-    /// its unit.
+    /// Promises that the followed operator will return no more results whose position is below
+    /// `place`, in its unit.
     pub fn promise_of_results(&mut self, place: i64) -> Result<()> {
         self.check_open()?;
         let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;

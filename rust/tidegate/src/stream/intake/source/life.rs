@@ -1,4 +1,4 @@
-//! The life cycle of a source: its promises, its idle times, and the ways in which it ends.
+//! The life cycle of a source: its promises, when it is idle, and how it ends.
 
 use tidegate_operators::rows::Reorder;
 use tidegate_structures::gate::{BlockSource, Tier};
@@ -20,7 +20,7 @@ impl Source {
         self.promise(ts.saturating_mul(scale))
     }
 
-    /// Like [`advance`](Self::advance), but takes `ts` in steps of the stream's unit.
+    /// Does the same as [`advance`](Self::advance), but accepts `ts` in steps of the stream's unit.
     pub(crate) fn promise(&mut self, ts: i64) -> Result<()> {
         let change = self.promise_of(ts)?;
         if self.is_idle {
@@ -39,8 +39,9 @@ impl Source {
         Ok(change)
     }
 
-    /// Marks the source as idle: until its next push, the other sources proceed without it. Rows
-    /// that arrive later and lie below the watermark that the others have reached are late.
+    /// Marks the source as idle. Until rows are pushed into it again, the other sources proceed
+    /// without it. Rows that arrive later are late if they are below the watermark that the other
+    /// sources have reached.
     pub fn idle(&mut self) -> Result<()> {
         self.check_open()?;
         if !self.is_idle {
@@ -51,7 +52,8 @@ impl Source {
         Ok(())
     }
 
-    /// Raises the promise of an idle source to `ts`, up to which the other sources have advanced.
+    /// Raises the promise of an idle source to `ts`, which is the time that the other sources have
+    /// reached.
     pub(crate) fn go_with(&mut self, ts: i64) -> Result<()> {
         if self.is_idle && self.gate.is_some() && ts > self.reorder.watermark() {
             let change = self.promise_of(ts)?;
@@ -60,15 +62,15 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a source to the gate. The rows of the new source must not be earlier than `since`.
-    /// Returns `None` if this source is closed.
+    /// Adds a source to the gate. Rows in the new source must not be earlier than `since`. Returns
+    /// `None` if the existing source is closed.
     pub(crate) fn fork(&mut self, tier: Tier, since: i64) -> Option<BlockSource<SourceRun>> {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Records that some rows are missing and will never arrive, with the reason. Rows that are
-    /// final without the missing ones are still returned; after that, polling the operator is an
-    /// error. Does nothing if the source is already closed or abandoned.
+    /// Records that some rows are missing and will never arrive, together with the reason. Rows
+    /// that are final even without the missing ones are still returned. After that, polling the
+    /// operator is an error. Does nothing if the source has already been closed or abandoned.
     pub fn abandon(&mut self, reason: &str) {
         if self.gate.is_none() || self.abandoned.is_some() {
             return;
@@ -89,8 +91,8 @@ impl Source {
         self.shared.news.tell();
     }
 
-    /// Promises that no more rows will follow. This does nothing if the source was already closed
-    /// or abandoned. If memory runs out, this call unwinds before changing anything.
+    /// Promises that no more rows will follow. Does nothing if the source has already been closed
+    /// or abandoned. If memory runs out, the call unwinds before it changes anything.
     pub fn close(&mut self) {
         if self.abandoned.is_none() {
             memory::check();
@@ -119,7 +121,7 @@ impl Source {
         self.shared.news.tell();
     }
 
-    /// Prepares a change that ends the source and releases all rows that are held back.
+    /// Prepares a change that ends the source and releases all rows that it holds back.
     fn end_of(&self) -> Result<Change> {
         let mut change = Change::of(&self.reorder);
         let released = self.reorder.release_all(&mut change.draft);

@@ -2,8 +2,8 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `push.rs` | checks pushed rows, charges their memory, sets late ones aside |
-//! | `change.rs` | prepares a change to a source, and applies it, which cannot fail |
+//! | `push.rs` | checks pushed rows, charges their memory, and sets late rows aside |
+//! | `change.rs` | prepares a change to a source; applying the change cannot fail |
 //! | `life.rs` | promises, idle sources, and the ways in which a source ends |
 //! | `follow.rs` | a source whose rows are the results of another operator |
 //! | `snapshot.rs` | a source in a snapshot |
@@ -40,43 +40,43 @@ pub(crate) struct IntakeState {
     pub(crate) late: LateRows,
     pub(crate) news: Arc<News>,
     pub(crate) memory: Memory,
-    /// The bytes charged per row, in addition to the row itself.
+    /// The number of bytes charged for each row in addition to the row itself.
     pub(crate) row_bytes: usize,
-    /// The reason why no further rows become final: the first abandoned source, or a failure of the
-    /// operator.
+    /// The reason why no more rows become final: either the first abandoned source or a failure of
+    /// the operator.
     pub(crate) broken: Arc<OnceLock<Error>>,
-    /// The reason the operator rejects rows, if it is halted or has failed.
+    /// The reason why the operator rejects rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
-    /// Receives the rows if the operator processes them in arrival order; otherwise, rows go
-    /// through the gate.
+    /// Receives the rows of an operator that processes them in arrival order. Otherwise, the rows
+    /// pass through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }
 
-/// An object into which rows are pushed for an operator.
+/// An object into which rows for an operator are pushed.
 #[derive(Debug)]
 pub struct Source {
     name: Arc<str>,
     stream: Stream,
     shared: IntakeState,
-    /// Until it is closed.
+    /// The source's access to the gate, or `None` once the source has been closed.
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
     reorder: Reorder<Push>,
-    /// The memory charge for the rows held back.
+    /// The memory charge for rows that are held back.
     held: Option<Charge>,
     rows_in: u64,
     rows_late: u64,
-    /// The reason why no more rows arrive even though the source is not closed.
+    /// The reason why no more rows arrive even though the source has not been closed.
     abandoned: Option<String>,
-    /// True if the last push was refused for lack of memory that may become available later.
+    /// True if the last push was refused because of a memory shortage that may be temporary.
     is_full: bool,
-    /// True if a push has been refused since rows were last accepted.
+    /// True if a push has been refused since the source last accepted rows.
     was_refused: bool,
     /// True while the other sources proceed without this source, until it receives rows.
     is_idle: bool,
-    /// The time when rows or a promise last arrived.
+    /// The time at which rows or a promise last arrived.
     told: Instant,
     /// The operator whose results are pushed, if the source follows one.
     lead: Option<Lead>,
@@ -89,7 +89,8 @@ pub struct SourceStats {
     pub name: Arc<str>,
     /// The number of rows that have been pushed.
     pub rows_in: u64,
-    /// The number of rows that were set aside: late rows, and rows whose intervals are too wide.
+    /// The number of rows that were set aside, either because they are late or because their
+    /// intervals are too wide.
     pub rows_late: u64,
     /// The time below which rows are no longer accepted, or `None` before the first promise.
     pub watermark: Option<i64>,
@@ -97,7 +98,7 @@ pub struct SourceStats {
     pub closed: bool,
     /// True while the other sources proceed without this source, until it receives rows.
     pub idle: bool,
-    /// The reason why no more rows arrive even though the source was not closed.
+    /// The reason why no more rows arrive even though the source has not been closed.
     pub abandoned: Option<String>,
     /// The number of bytes held for the source's rows.
     pub memory: usize,
@@ -131,7 +132,7 @@ impl Source {
         }
     }
 
-    /// Returns the schema that pushed rows must have.
+    /// Returns the schema that pushed rows are required to have.
     pub fn schema(&self) -> &SchemaRef {
         self.stream.given()
     }
@@ -141,34 +142,34 @@ impl Source {
         &self.stream.schema
     }
 
-    /// Switches to accepting rows with the schema of another source, which differs only in its
-    /// dictionary indices.
+    /// Accepts rows with the schema of another source from now on. The schemas differ only in the
+    /// types of their dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());
     }
 
-    /// Returns the time column's field, whose unit applies to times and promises.
+    /// Returns the field of the time column, whose unit applies to times and promises.
     pub fn time_field(&self) -> &Field {
         self.stream.schema.field(self.stream.on)
     }
 
-    /// Returns the source's number, which orders rows with equal times on the same side.
+    /// Returns the number of the source, which orders rows with equal times on the same side.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Returns how far out of order rows can be, in steps of the stream's unit.
+    /// Returns the maximum time by which rows can be out of order, in steps of the stream's unit.
     pub(crate) fn lateness(&self) -> Option<i64> {
         self.stream.lateness
     }
 
-    /// Returns the signal that wakes a caller who waits for the operator's sources.
+    /// Returns the signal that wakes a caller who is waiting for the operator's sources.
     pub fn news(&self) -> Arc<News> {
         self.shared.news.clone()
     }
 
-    /// Returns whether the last push was refused by the memory limit and may fit once polls have
-    /// released rows.
+    /// Returns whether the last push was refused because of the memory limit, and may succeed after
+    /// polls have released rows.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -206,7 +207,8 @@ impl Source {
         Ok(())
     }
 
-    /// Rejects rows while the operator is halted or has failed, because they would only accumulate.
+    /// Rejects rows while the operator is halted or has failed, because these rows would only
+    /// accumulate.
     fn check_goes_on(&self) -> Result<()> {
         let standing = self.shared.standing.lock().clone();
         match standing {
@@ -224,13 +226,13 @@ impl Source {
     }
 
     /// Returns the number of rows that are held back because the source may still receive earlier
-    /// rows.
+    /// ones.
     pub fn rows_held(&self) -> usize {
         self.reorder.rows()
     }
 }
 
-/// Locks a source, which remains consistent even if a call panics.
+/// Locks a source. The source remains consistent even if a call panics.
 pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
     source.lock()
 }

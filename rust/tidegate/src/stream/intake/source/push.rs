@@ -1,4 +1,4 @@
-//! Pushes rows into a source, after checking all of them and charging their memory.
+//! Pushes rows into a source after all rows have been checked and their memory has been charged.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,15 +22,16 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. The call accepts either all rows or none. No rows are accepted if the call fails,
-    /// or if `stop` is requested before the first row is accepted.
+    /// Adds rows. The call accepts either all of the rows or none of them. No rows are accepted if
+    /// the call fails, or if `stop` is requested before the first row has been accepted.
     ///
-    /// Columns can be in a different order, and can have other types that hold the same values.
+    /// The columns can be in a different order, and they can have other types if these represent
+    /// the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         self.push_fitting(schema, batches, Extra::Refuse, stop)
     }
 
-    /// Like [`push`](Self::push), but ignores additional columns.
+    /// Does the same as [`push`](Self::push), but ignores additional columns.
     pub fn push_fitting(
         &mut self,
         schema: &Schema,
@@ -97,8 +98,8 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares a change that adds pushed batches. Each batch is paired with its times and the rows
-    /// whose intervals are too wide.
+    /// Prepares a change that adds pushed batches. Each batch is paired with its times, and with
+    /// the rows whose intervals are too wide.
     fn push_of(
         &self,
         batches: &[RecordBatch],
@@ -123,8 +124,8 @@ impl Source {
         Ok(change)
     }
 
-    /// Adds rows to the change, except late rows and rows whose intervals are too wide (`wide`).
-    /// Returns the excluded rows.
+    /// Adds rows to the change. Late rows, and rows whose intervals are too wide (`wide`), are
+    /// excluded. Returns the excluded rows.
     fn take_in(&self, change: &mut Change, push: Push, wide: &[u32]) -> Result<Vec<LateRow>> {
         if wide.is_empty() {
             return self.take_all_in(change, push);
@@ -145,8 +146,8 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change, either as rows to be sorted or as rows that bypass the gate.
-    /// Returns the late rows.
+    /// Adds rows to the change. The rows are either sorted first or bypass the gate. Returns the
+    /// late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
             return Ok(change.draft.push(push));
@@ -158,11 +159,11 @@ impl Source {
         Ok(late)
     }
 
-    /// Charges the memory for rows, if the limit permits it.
+    /// Charges memory for rows, if the limit permits it.
     fn charge(&mut self, rows: usize, bytes: usize) -> Result<Charge> {
         let IntakeState { news, memory, broken, late, watermarks, .. } = &self.shared;
         // 1. Check this before requesting memory. From then on, the operator releases nothing until
-        //    there is news, unless there are late rows that its driver fetches.
+        //    there is a notification, unless there are late rows that its driver fetches.
         let is_fetched = news.driven().is_some_and(|driven| driven.fetches_late);
         let is_settled =
             self.was_refused && news.is_settled() && (!is_fetched || late.bytes() == 0);

@@ -1,4 +1,4 @@
-//! A source in a snapshot: how its state is written, read and restored.
+//! Writes the state of a source to a snapshot, reads it, and restores it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,20 +25,20 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 pub(crate) struct RestoredSource {
     watermark: i64,
     closed: bool,
-    /// The watermark that an idle source has promised itself.
+    /// The watermark that an idle source itself has promised.
     idle: Option<i64>,
     rows_in: u64,
     rows_late: u64,
-    /// The times of rows that no reader had taken.
+    /// The times of the rows that no reader had taken.
     ts: ScalarBuffer<i64>,
     batch: RecordBatch,
-    /// The number of bytes charged for these rows.
+    /// The number of bytes that are charged for these rows.
     pub(crate) bytes: usize,
 }
 
 impl RestoredSource {
-    /// Returns the time below which no unread row can lie, or `None` if there are no unread rows
-    /// and the source is closed.
+    /// Returns the time below which no unread row can lie, or `None` if all rows have been read and
+    /// the source is closed.
     pub(crate) fn next(&self) -> Option<i64> {
         let promised = (!self.closed).then_some(self.watermark);
         self.ts.first().copied().into_iter().chain(promised).min()
@@ -56,8 +56,7 @@ impl RestoredSource {
 }
 
 impl Source {
-    /// Writes the source's state, including the rows that have reached the gate but that no reader
-    /// has taken yet.
+    /// Writes the state of the source, including rows in the gate that no reader has taken yet.
     pub(crate) fn write(&self, unread: Vec<RecordBatch>, writer: &mut Writer) -> Result<()> {
         let mut held = Change::of(&self.reorder);
         let released = self.reorder.release_all(&mut held.draft);
@@ -77,14 +76,14 @@ impl Source {
         writer.table(&concat_batches(&self.stream.schema, &rows)?)
     }
 
-    /// Returns the rows of several pushes in time order, as one batch.
+    /// Returns the rows of several pushes as one batch, in time order.
     pub(crate) fn sorted(&self, runs: &[SourceRun]) -> Result<RecordBatch> {
         let mut rows: Vec<(i64, Place)> = memory::vec(runs.iter().map(|run| run.ts.len()).sum());
         for (push, run) in runs.iter().enumerate() {
             let places = (0..run.ts.len() as u32).map(|row| (push as u32, row));
             rows.extend(run.ts.iter().copied().zip(places));
         }
-        // Sorting by time and then by place preserves the order of arrival.
+        // Sorting by time and then by position preserves the order of arrival.
         rows.sort_unstable();
         let places: Vec<Place> = memory::collect(rows.iter().map(|&(_, place)| place));
         let batches: Vec<&RecordBatch> = runs.iter().map(|run| &run.batch).collect();
@@ -99,7 +98,7 @@ impl Source {
         self.stream.read(&self.name, self.shared.row_bytes, reader)
     }
 
-    /// Restores the source's state; the source must be unused. The charge covers the restored rows.
+    /// Restores the state of the source, which must be unused. `charge` covers the restored rows.
     pub(crate) fn restore(&mut self, restored: RestoredSource, charge: Charge) -> Result<()> {
         let RestoredSource { watermark, closed, idle, rows_in, rows_late, ts, batch, .. } =
             restored;
