@@ -56,8 +56,8 @@ const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 /// be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// The maximum number of consecutive rows of an epoch whose matches one replica searches for, if
-/// every replica serves all keys.
+/// If every replica serves all keys, the replicas take turns searching for the matches of rows.
+/// This is the maximum number of consecutive rows per turn.
 const LOOKED_AT_TOGETHER: usize = 64;
 /// The minimum number of turns per replica, if there are enough rows.
 const TURNS: usize = 4;
