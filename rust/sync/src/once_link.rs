@@ -1,16 +1,17 @@
-//! A link of a list that only grows: it is empty at first, and then refers to one shared value
-//! forever.
+//! A link in a list that only grows. The link is empty at first, and once it is set, it always
+//! refers to the same shared value.
 //!
-//! The list is freed from its old end by reference counts alone. A link owns one reference count of
-//! its target. A reader of an element owns one count of that element, and an element's link lives
-//! as long as the element. A value therefore cannot be freed while it is read through a link.
+//! Reference counts alone free the list, starting with its oldest element. A link owns one
+//! reference count of its target. A reader of an element owns one count of that element, and an
+//! element's link lives as long as the element. A value therefore cannot be freed while it is read
+//! through a link.
 //!
 //! ```text
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)
 //! ```
 //!
-//! Dropping the first element of a chain would drop the others recursively. An element type that
-//! forms long chains takes its link apart in a loop; see [`OnceLink::unchain`].
+//! Dropping the first element of a chain would drop the others recursively. Element types that form
+//! long chains therefore drop them in a loop (see [`OnceLink::unchain`]).
 
 use std::marker::PhantomData;
 use std::{fmt, ptr};
@@ -61,7 +62,7 @@ impl<T> OnceLink<T> {
         }
     }
 
-    /// Returns the target of the link, if it has been set, for as long as the link is borrowed.
+    /// Borrows the target of the link, if it has been set.
     #[inline]
     pub fn peek(&self) -> Option<&T> {
         // Acquire: as in `get`.
