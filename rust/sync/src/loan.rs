@@ -1,4 +1,4 @@
-//! Work that borrows from its owner's stack, lent to threads that outlive it.
+//! Lends work that borrows from its owner's stack to threads that outlive the borrow.
 //!
 //! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must
 //! ensure that nothing uses the borrow after it ends. A thread therefore enters before it starts
@@ -30,7 +30,7 @@ const BACK: usize = 1 << (usize::BITS - 1);
 pub struct Loan(Arc<LentWork>);
 
 struct LentWork {
-    /// Valid until the work has been taken back and no thread is inside.
+    /// This pointer is valid until the work has been taken back and no thread is inside.
     work: *const (dyn Fn() + Sync),
     /// The number of threads inside, plus [`BACK`] once the work has been taken back.
     inside: AtomicUsize,
@@ -101,7 +101,8 @@ impl Drop for TakeBack<'_> {
 }
 
 /// Lends `work` while `during` runs. `during` can pass the loan to other threads. Returns once no
-/// thread is doing the work. A panic on one of these threads is resumed here.
+/// thread is doing the work. If one of these threads panics, the panic is resumed on the owner's
+/// thread.
 ///
 /// ```
 /// use tidegate_sync::{Counter, lend};

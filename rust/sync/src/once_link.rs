@@ -20,8 +20,8 @@ use crate::atomic::{Arc, AtomicPtr, Ordering, into_inner};
 
 /// A link that is empty or contains one `Arc<T>`.
 pub struct OnceLink<T> {
-    /// Null, or a pointer from `Arc::into_raw` whose count this link owns. Written once, by the
-    /// thread whose `set` wins; read by any thread.
+    /// Null, or a pointer from `Arc::into_raw`, whose reference count belongs to this link. Written
+    /// once, by the thread whose `set` wins, and read by any thread.
     to: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
@@ -93,8 +93,8 @@ impl<T> OnceLink<T> {
         (!to.is_null()).then(|| unsafe { Arc::from_raw(to) })
     }
 
-    /// Drops the chain that begins here, one element after the other, up to the first element that
-    /// is still referenced elsewhere.
+    /// Drops the chain that begins here, one element after another, up to the first element that is
+    /// still referenced elsewhere.
     ///
     /// `link` returns an element's own link.
     pub fn unchain(&mut self, link: impl Fn(&mut T) -> &mut OnceLink<T>) {

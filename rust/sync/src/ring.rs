@@ -11,8 +11,8 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values numbered `received..sent`, each in the slot at its number modulo the number of
-    /// slots.
+    /// The values with the numbers `received..sent`. The slot of a value is its number modulo the
+    /// number of slots.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
     /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,

@@ -317,7 +317,7 @@ impl Matches {
         }))
     }
 
-    /// Adds the right rows that have a match to `matched`.
+    /// Adds to `matched` the right rows that have a match.
     pub fn mark_matched(&self, matched: &mut BitSet) {
         let mut places = BitSet::new(self.places());
         for run in self.runs.iter() {

@@ -279,8 +279,8 @@ fn list_short_runs<const ASCENDING: bool>(
 
 /// Sorts the first `count` of [`SHORT`] numbers, and replaces the others with arbitrary values.
 ///
-/// The implementation uses sorting networks, whose order of comparisons does not depend on the
-/// values. Most runs that have to be sorted are short.
+/// The implementation uses sorting networks, in which the order of comparisons does not depend on
+/// the values. Most runs that have to be sorted are short.
 #[inline(always)]
 pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];

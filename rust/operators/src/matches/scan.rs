@@ -21,8 +21,8 @@ const TASK_ROWS: usize = 1 << 14;
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {
-    /// Returns the right rows as a window, in the order of the runs, or `None` if
-    /// [`ScanColumns::new`] returns `None`.
+    /// Returns a window with the right rows in run order, or `None` if [`ScanColumns::new`] returns
+    /// `None`.
     pub fn window(&self, terms: &[Term]) -> Option<ScanColumns> {
         let rows = self.rows.as_ref().map_or(self.right_rows, |rows| rows.len());
         let mut window = ScanColumns::new(terms, Side::Right, self.rows.as_deref(), rows)?;

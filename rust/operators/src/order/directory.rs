@@ -8,8 +8,8 @@
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
 //!   stretches             0  │  1  │  2  │    3     │  4
-//!   first places          0     2     3       3        6
-//!   the place of 15                      3 to 6, and there 4
+//!   first positions       0     2     3       3        6
+//!   position of 15                       3 to 6, and there 4
 //! ```
 //!
 //! Most values may be concentrated in a few stretches, for example if all times fall on a few days
@@ -38,8 +38,8 @@ use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
-/// The number of rows that are looked up together. With half or twice as many rows, a lookup takes
-/// 1.5 times as long.
+/// The number of rows that are looked up together. With half as many or twice as many rows, a
+/// lookup takes 1.5 times as long.
 const BLOCK: usize = 8;
 
 /// The number of left rows in a task. Tasks are small enough for a stop to be noticed soon and for
@@ -61,8 +61,8 @@ const VALUES_A_ROW: usize = 16;
 /// segment of this size is fast.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// A range is full if it has `FULL` times as many values as the mean. If more than one in `UNEVEN`
-/// values is in a full range, the values are sorted, and each key gets its own stretches.
+/// A range is full if it has more than `FULL` times the mean number of values. If more than one in
+/// `UNEVEN` values is in a full range, the values are sorted, and each key gets its own stretches.
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 

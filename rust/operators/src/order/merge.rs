@@ -156,7 +156,7 @@ impl Stretch {
     }
 
     /// Separates the rows before the row at position `at` in the range of run `by` from the other
-    /// rows. `search` returns how many times in a range are at most a limit.
+    /// rows. `search` returns the number of times in a range that are at most a given limit.
     fn cut_at(
         &self,
         runs: &[&[i64]],
@@ -184,7 +184,7 @@ impl Stretch {
     }
 }
 
-/// Returns how many of the times are at most `limit`, starting the search at `guess`.
+/// Returns the number of times that are at most `limit`, starting the search at `guess`.
 fn near(times: &[i64], guess: usize, limit: i64) -> usize {
     let start = guess.saturating_sub(AROUND);
     let around = &times[start..times.len().min(guess + AROUND)];

@@ -13,8 +13,8 @@
 //!
 //! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
 //! are followed through the sorted starts and the sorted ends of each key ([`follow`]). Other left
-//! rows are not sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted only
-//! as far as the lookups require.
+//! rows are not sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are
+//! sorted only as far as the lookups require.
 //!
 //! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
 //! right rows are copied, which takes 16 bytes per row. If the left rows are unsorted, positions
@@ -23,7 +23,7 @@
 //!
 //! # Sources
 //!
-//! Counting by two searches is the method of BITS: Layer, Skadron, Robins, Hall and Quinlan,
+//! Counting by two searches is the method used by BITS: Layer, Skadron, Robins, Hall and Quinlan,
 //! "Binary Interval Search: a scalable algorithm for counting interval intersections"
 //! (Bioinformatics 29, 2013).
 
@@ -85,7 +85,7 @@ pub fn count_overlaps(
 /// Counts the right rows that end before a left row starts, and the right rows that start before it
 /// ends.
 struct StartEndCounter<'a> {
-    /// The start of each key's right rows.
+    /// The position at which each key's right rows begin.
     of_keys: &'a [u32],
     /// The sorted starts of each key's right rows.
     starts: &'a [i64],

@@ -11,10 +11,10 @@
 //!
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and sorted by start
 //!    within each key. The partners that start within a left row are then adjacent.
-//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open at its
-//!    start. Lists of the open rows are stored for certain times. All lists together have at most
-//!    as many entries as there are rows. A left row is compared with at most twice the number of
-//!    its partners, or with seven more rows than it has partners.
+//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open when the
+//!    left row starts. Lists of the open rows are stored for certain times. All lists together have
+//!    at most as many entries as there are rows. A left row is compared with at most twice the
+//!    number of its partners, or with seven more rows than it has partners.
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
 //!    that starts before its end. From one left row of a key to the next, both the list and the
 //!    right row move only a little.

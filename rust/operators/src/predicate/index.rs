@@ -65,7 +65,7 @@ fn signed(rank: u64) -> i64 {
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// `true` if the window grows with these rows, so that its last positions do not fill a block.
+    /// `true` if the window grows with these rows, so that its last positions may not fill a block.
     pub(crate) is_growing: bool,
 }
 

@@ -7,7 +7,7 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number of the left row to a number of the right row, for example `left.x <=
+//! A [`Term`] relates a number in the left row to a number in the right row, for example `left.x <=
 //! right.a + 10`. Given a new row, the term determines the range of matching numbers in the window
 //! ([`relation`]). Numbers are stored as unsigned integers with the same order ([`numbers`]). A
 //! subtraction and a comparison are then sufficient to test a pair of numbers of any type

@@ -153,7 +153,7 @@ impl Operand {
         self.missing.as_ref().is_some_and(|missing| missing.contains(&true))
     }
 
-    /// Returns whether a row can be compared with anything.
+    /// Returns whether a row has a number other than NaN.
     pub(super) fn compares(&self, row: usize) -> bool {
         !self.missing.as_ref().is_some_and(|missing| missing[row])
             && !with_values!(&self.numbers, values => values[row].is_nan())

@@ -43,7 +43,7 @@ fn operand() -> impl Strategy<Value = Operand> {
     )
 }
 
-/// The operation by which two numbers are combined before they are compared.
+/// The operation that combines two numbers before they are compared.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Compare,
@@ -91,7 +91,7 @@ fn term() -> impl Strategy<Value = Term> {
     )
 }
 
-/// Returns whether a pair satisfies a term, computed literally.
+/// Evaluates a term literally, and returns whether a pair satisfies it.
 fn matches(term: &Term, left: usize, right: usize) -> bool {
     fn compare<W: PartialOrd>(order: Order, a: W, b: W) -> bool {
         match order {

@@ -90,8 +90,8 @@ impl LeftReach for Interval {
 }
 
 impl Interval {
-    /// Returns the interval that is equivalent to time windows in which left and right rows stay
-    /// for these lengths of time.
+    /// Returns the interval that is equivalent to time windows with these lengths for left and
+    /// right rows.
     pub fn of_windows(left: u64, right: u64) -> Interval {
         let steps = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }

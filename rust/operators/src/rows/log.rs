@@ -192,7 +192,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Returns the last time at which a row of the other side can match the row at an offset.
-    /// Returns `None` if there is no last time, or if it is not known yet.
+    /// Returns `None` if there is no last time, or if that time is not known yet.
     #[inline]
     fn last_matchable(&self, extent: &Extent, offset: usize, ts: i64) -> Option<i64> {
         match extent {

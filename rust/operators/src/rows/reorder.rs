@@ -75,7 +75,7 @@ pub struct Draft<P> {
     released: Vec<(u64, usize)>,
 }
 
-/// The rows of a push, kept until all of them have been released.
+/// The rows of a push, which are kept until all of them have been released.
 #[derive(Debug)]
 struct PendingPush<P> {
     payload: P,

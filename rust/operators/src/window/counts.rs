@@ -2,9 +2,9 @@
 //! on its side before the later row.
 //!
 //! The rows of both sides are in one merged order: by time, then left before right, then by row
-//! number. A left row's matches are adjacent among the right rows in that order. The matches are up
-//! to `right` right rows before the left row, and those right rows after it that arrive before
-//! `left` more left rows have arrived.
+//! number. In merged order, the matches of a left row are adjacent among the right rows. The
+//! matches are up to `right` right rows before the left row, and those right rows after it that
+//! arrive before `left` more left rows have arrived.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
@@ -83,7 +83,8 @@ pub fn meetings(
 
 /// Finds the matches of every left row.
 ///
-/// `key_count` must be greater than every key on both sides. A window counts the rows of all keys.
+/// `key_count` must be greater than every key on both sides. Windows count the rows of all keys
+/// together.
 ///
 /// In this example, a left row matches the last two right rows, and a right row matches the last
 /// left row:

@@ -11,13 +11,13 @@
 //!   current frequencies, in which older rows count less. Only one out of every [`SAMPLED`] rows is
 //!   counted.
 //!
-//!   The load of a key is the product of its frequencies on the two sides. The paper uses the
-//!   frequency itself. However, each left row is compared with the right rows that have the same
-//!   key, and the number of these rows also grows with the key's frequency. If loads were plain
-//!   frequencies, replicas would get equal numbers of rows but very different numbers of
-//!   comparisons.
+//!   The load of a key is the product of its frequencies on the two sides. In the paper, the load
+//!   of a key is its frequency. However, each left row is compared with the right rows that have
+//!   the same key, and the number of these rows also grows with the key's frequency. If loads were
+//!   plain frequencies, replicas would receive equal numbers of rows but make very different
+//!   numbers of comparisons.
 //! - **Auto**: KP at first, and HP once the busiest replica makes more than [`LOAD_FACTOR`] times
-//!   the mean number of comparisons. The switch happens only if pairs are filtered. Without a
+//!   the mean number of comparisons. `Auto` switches to HP only if pairs are filtered. Without a
 //!   filter, putting the pairs from several replicas in order takes longer than finding them.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is

@@ -1,10 +1,10 @@
 //! Buffers for the stored rows of keys. For each key and side, a buffer contains the row numbers,
 //! adjacent and in merged order.
 //!
-//! All buffers of a replica are in one array of cells, each in a separate block. Rows are appended
-//! at the end of a buffer. Rows that are too old are skipped when the front of the buffer is read,
-//! so they do not have to be removed one by one. When a block is full, the rows that are still
-//! needed are moved to its start or to another block with enough room.
+//! The buffers of a replica share one array of cells, in which each buffer has its own block. Rows
+//! are appended at the end of a buffer. Rows that are too old are skipped when the front of the
+//! buffer is read, so they do not have to be removed one by one. When a block is full, the rows
+//! that are still needed are moved to its start or to another block with enough room.
 
 /// The number of row numbers that are read or written together, even if fewer are needed. Most rows
 /// have at most this many matches.

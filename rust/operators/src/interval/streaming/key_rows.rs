@@ -7,7 +7,7 @@ use crate::rows::NO_KEY;
 pub struct KeyRows {
     /// The number of rows, indexed by key.
     rows: Vec<u32>,
-    /// The keys that have no rows left after the last purge.
+    /// The keys that the last purge left without rows.
     silent: Vec<u32>,
 }
 

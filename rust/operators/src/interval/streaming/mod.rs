@@ -76,8 +76,8 @@ const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// A join of rows with equal keys. The keys are numbers.
 pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
-    /// Returns the keys that have no rows left after the last purge. The numbers of these keys can
-    /// be reused for other keys.
+    /// Returns the keys that the last purge left without rows. The numbers of these keys can be
+    /// reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
     /// Returns the number of keys whose rows are spread over several threads, or `None` if keys are

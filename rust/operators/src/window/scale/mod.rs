@@ -23,7 +23,7 @@
 //! 3. Each side has its own counter. With a shared counter, five left sources and one right source
 //!    could cause all right rows to be stored in the same two of four shares.
 //! 4. The caller collects the pairs that the threads have found, so no second gate is needed. The
-//!    pairs are in order, epoch by epoch.
+//!    pairs of each epoch are in order.
 //!
 //! # Other ways
 //!
@@ -128,7 +128,7 @@ enum Way {
     NewRows,
     /// Each thread compares all new rows with a part of the windows.
     Parts(Vec<Part>),
-    /// Each share compares all new rows with its stored rows, one new row after the other.
+    /// Each share compares all new rows with its stored rows, one new row after another.
     RowByRow(Box<dyn CompareRows>),
 }
 
