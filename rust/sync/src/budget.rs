@@ -49,7 +49,7 @@ impl Budget {
         self.used() > self.0.limit / 2
     }
 
-    /// Charges `bytes` to the budget. The memory must be allocated only afterwards.
+    /// Charges `bytes` to the budget. Callers must charge memory before they allocate it.
     pub fn charge(&self, bytes: usize) -> Result<Charge, Overrun> {
         let Limit { used, limit } = &*self.0;
         let overrun = |used| Overrun { asked: bytes, used, limit: *limit };

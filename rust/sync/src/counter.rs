@@ -16,7 +16,7 @@ impl Counter {
     // Relaxed, all of them: read-modify-writes of one atomic lose no update and return no value
     // twice, and nothing else is ordered by a counter.
 
-    /// Returns the count, which may already have changed.
+    /// Returns the count, which other threads may change at any time.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

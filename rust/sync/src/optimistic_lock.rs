@@ -37,7 +37,8 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// The version is odd while a writer holds the lock. It only increases, until it wraps around.
+    /// The version is odd while a writer holds the lock. The version only increases until it wraps
+    /// around.
     version: AtomicUsize,
 }
 

@@ -1,8 +1,9 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
-//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has a
-//! count that no other thread writes. Each end also remembers the value that it last read from the
-//! other end's count. It reads that count again only if the ring seems to be full or empty.
+//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has
+//! its own count, which only that end writes. Each end also remembers the value that it last read
+//! from the other end's count. An end reads the other end's count again only if the ring seems to
+//! be full or empty.
 
 use std::fmt;
 use std::mem::MaybeUninit;

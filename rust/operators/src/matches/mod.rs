@@ -3,9 +3,9 @@
 //! A join finds, for every left row, a *run* of adjacent rows in an array of right rows. The
 //! remaining steps are the same for all joins:
 //!
-//! 1. *Narrow* ([`Matches::narrow`]), if a band join has several columns, the runs are replaced
+//! 1. *Narrow* ([`Matches::narrow`]): if a band join has several columns, the runs are replaced
 //!    with runs that contain only the matching pairs. *Filter* ([`Matches::scan`],
-//!    [`Matches::filter`]), if there is a predicate, the runs are replaced in the same way. A scan
+//!    [`Matches::filter`]): if there is a predicate, the runs are replaced in the same way. A scan
 //!    tests comparisons and bands, and the rest of the predicate is evaluated on the remaining
 //!    pairs.
 //! 2. *Output* ([`Output`]): result rows are numbered according to the lengths of runs, and any
@@ -251,8 +251,8 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Returns whether the right rows of adjacent left rows are far apart, judging by a sample. In
-    /// that case, a cache cannot hold the rows in between.
+    /// Returns whether the right rows of adjacent left rows are far apart, judging by a sample. If
+    /// the right rows are far apart, a cache cannot hold the rows between them.
     pub fn is_scattered(&self) -> bool {
         const SAMPLES: usize = 16;
         const NEIGHBOURS: usize = 64;

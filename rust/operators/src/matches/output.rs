@@ -42,7 +42,7 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// The sorted rows of a run, and the position of its left row. They are kept for a call that
+    /// The sorted rows of a run, and the position of its left row. The run is kept for a call that
     /// lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }

@@ -10,7 +10,7 @@ use crate::driver::{Driver, Stopped};
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// The number of pairs in a task. A stop is then noticed within milliseconds.
+/// The number of pairs in a task. With tasks of this size, a stop is noticed within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
 /// The maximum number of rows in a task, which limits the memory for the ranges of rows.

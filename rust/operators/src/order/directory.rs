@@ -279,8 +279,8 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Owned(ts), keys, segments, starts: starts.written() })
     }
 
-    /// Returns whether left rows should be looked up among this number of values. They should be if
-    /// they are unsorted and there are enough of them.
+    /// Returns whether left rows should be looked up among this number of values. Lookups are used
+    /// if the left rows are unsorted and there are enough of them.
     pub(crate) fn pays(left: &[i64], values: usize, driver: &Driver) -> Result<bool, Stopped> {
         Ok(left.len() >= values / VALUES_A_ROW && !are_sorted(&[left], driver)?)
     }

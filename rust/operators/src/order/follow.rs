@@ -157,7 +157,7 @@ fn by_group<F: Follow>(
     side.put_by_row(by_group.written(), found, driver)
 }
 
-/// The positions of a task, whose first position can be within a group.
+/// The positions of a task. The first position can be within a group.
 struct ByGroup<'a, 'b, F: Follow> {
     follow: &'a F,
     side: &'a Groups<'b>,

@@ -155,8 +155,9 @@ impl Stretch {
         (0..self.ranges.len()).max_by_key(|&run| self.ranges[run].len()).unwrap_or(0)
     }
 
-    /// Separates the rows before the row at position `at` in the range of run `by` from the other
-    /// rows. `search` returns the number of times in a range that are at most a given limit.
+    /// Cuts all runs at the row with position `at` in the range of run `by`. Returns the rows
+    /// before the cuts and the rows after them. `search` returns the number of times in a range
+    /// that are at most a given limit.
     fn cut_at(
         &self,
         runs: &[&[i64]],

@@ -18,8 +18,8 @@ use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_
 use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows that a task sorts or checks at a time. It is small enough for a stop to be
-/// noticed soon.
+/// The number of rows that a task sorts or checks at a time. This number is small enough for a stop
+/// to be noticed soon.
 const TASK_ROWS: usize = 1 << 18;
 
 /// The maximum number of rows that are sorted without partitioning. At 16 bytes each, they take up

@@ -1,5 +1,5 @@
-//! Codes for the values of a column. They divide the span from the smallest to the largest value
-//! into equal steps.
+//! Codes for the values of a column. The codes divide the span from the smallest to the largest
+//! value into equal steps.
 
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::simd::scan::Span;
@@ -16,8 +16,8 @@ pub(super) enum Form {
     Words,
 }
 
-/// A column's codes. A larger number never has a smaller code, so the numbers in a range have codes
-/// in a range.
+/// A column's codes. A larger number never has a smaller code, so a range of numbers corresponds to
+/// a range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) values: Values,

@@ -9,8 +9,8 @@
 //! A run is a range in time order, whereas the matching values form a range in value order.
 //! Positions are therefore sorted by value within each block. Blocks are about as long as runs. A
 //! block then has few candidates outside the run, and a run touches few blocks. The candidates in a
-//! block are adjacent, so their positions and their values in the second column are scanned. If a
-//! row's range has too many candidates, the row is compared with the whole run instead. In a
+//! block are adjacent, so their positions and their values in the second column can be scanned. If
+//! a row's range has too many candidates, the row is compared with the whole run instead. In a
 //! growing window, positions that do not fill a block yet are also compared.
 
 use std::ops::Range;
@@ -26,8 +26,8 @@ use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
 /// The costs of looking up a range in a block, reading a candidate, and sorting a position. Like
-/// the costs of comparing pairs, these costs are in picoseconds. All were measured on an Intel Xeon
-/// with blocks of 2^16 positions.
+/// the costs of comparing pairs, these costs are in picoseconds. All costs were measured on an
+/// Intel Xeon with blocks of 2^16 positions.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };

@@ -20,7 +20,7 @@
 //!
 //! The three-step procedure of Kang, Naughton and Viglas tests the same pairs. Teubner and
 //! Mueller's handshake join also compares several new rows with each part of the window. This
-//! explains its high throughput on vector units.
+//! explains the high throughput of that join on vector units.
 //!
 //! # Files
 //!

@@ -167,7 +167,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     }
 }
 
-/// Returns the approximate number of `side` at which matches begin or end.
+/// Returns approximately the number on `side` at which matches begin or end.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {

@@ -124,7 +124,7 @@ impl ScanColumns {
     }
 
     /// Chooses the order of the columns, and whether to search by codes. The choice is based on a
-    /// sample of the new rows, which are on the opposite side. Their number is `new_rows`.
+    /// sample of the `new_rows` new rows, which are on the opposite side.
     ///
     /// The choice does not change the results.
     pub fn tune(&mut self, terms: &[Term], side: Side, order: Option<&[u32]>, new_rows: usize) {

@@ -12,8 +12,8 @@ use crate::rows::Side;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-/// The number of rows per side. It exceeds both the size of a tile and the size of a group of new
-/// rows.
+/// The number of rows per side. This number exceeds both the size of a tile and the size of a group
+/// of new rows.
 const ROWS: usize = 150;
 
 /// Generates a column with many equal numbers. Some of the numbers are the smallest or the largest

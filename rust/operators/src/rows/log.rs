@@ -41,8 +41,8 @@ impl<C: KeptColumns> RowLog<C> {
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// Converts this log to arrival order. Its rows match rows of the other side within `reach`.
-    /// The log must be empty.
+    /// Converts this log to arrival order. The rows of the log match rows of the other side within
+    /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
         let comes_alone = self.is_outer() && how != How::Semi;

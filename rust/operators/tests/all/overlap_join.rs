@@ -127,7 +127,7 @@ fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
 }
 
 /// Returns how many right rows overlap each left row: the rows with the same key that start before
-/// the left row's end, minus those that end before its start.
+/// the left row's end, minus those that end before the left row's start.
 fn counted(left: &Intervals, right: &Intervals, keys: usize) -> Vec<usize> {
     let groups = right.starts.groups(keys);
     let ends: Vec<Vec<i64>> = groups

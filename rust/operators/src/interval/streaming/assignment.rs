@@ -3,9 +3,9 @@
 //! - **KP**: each key has a single replica, its home.
 //! - **DP**: every replica serves all keys. Every replica stores each row, but only one of them
 //!   searches for the row's matches. In the paper, all replicas search for the matches of each row,
-//!   but only one of them stores it. A row then requires work on every replica, and the matches
-//!   found by several replicas have to be put in order. Storing a 4-byte number on every replica is
-//!   cheaper.
+//!   but only one of them stores it. With the paper's method, each row requires work on every
+//!   replica, and the matches found by several replicas have to be put in order. Storing a 4-byte
+//!   number on every replica is cheaper.
 //! - **HP**: each key is assigned to as many replicas as its load requires (Algorithm 1). The first
 //!   rows calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
 //!   current frequencies, in which older rows count less. Only one out of every [`SAMPLED`] rows is
@@ -306,7 +306,7 @@ impl Assignment {
     }
 
     /// Returns the replica that searches for the matches of a row with this key in the given turn
-    /// of the epoch. Special values mean that several replicas do so, or that the row has no key.
+    /// of the epoch. Special values mean that several replicas search, or that the row has no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {

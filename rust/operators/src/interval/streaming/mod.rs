@@ -2,11 +2,10 @@
 //! soon as they are final.
 //!
 //! Rows arrive in epochs. The operator has one replica per thread. In each epoch, a replica
-//! processes the rows with the keys that it owns. A row's matches are the adjacent rows in the
-//! buffer of the other side with the same key. The row is then stored in the buffer of its own
-//! side, so that later rows can match it. The pairs from all replicas are put in the order of the
-//! epoch's rows. The result therefore depends neither on the number of replicas nor on the
-//! assignment of keys.
+//! processes the rows with the keys that it owns. The matches of a row are adjacent in the other
+//! side's buffer for the same key. The row is then stored in the buffer of its own side, so that
+//! later rows can match it. The pairs from all replicas are put in the order of the epoch's rows.
+//! The result therefore depends neither on the number of replicas nor on the assignment of keys.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐

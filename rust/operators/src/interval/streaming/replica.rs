@@ -117,7 +117,7 @@ impl Replica {
     }
 
     /// Processes the rows of the epoch, starting where the last call stopped. Stops after about
-    /// `most` pairs, or if the driver requests a pause while a filter removes most pairs.
+    /// `most` pairs, or if a pause is requested while a filter removes most pairs.
     pub(super) fn run(
         &mut self,
         me: u16,

@@ -31,13 +31,13 @@
 //! [`ScaleJoin::comparing_by`] creates a join whose shares compare row by row. Both constructors
 //! are used to build other algorithms for comparison. All of these algorithms find the same pairs.
 //!
-//! Window joins without a numeric condition use ScaleJoin by default, so it is in this crate and
-//! not in `rust/papers`.
+//! Window joins without a numeric condition use ScaleJoin by default, so ScaleJoin is in this crate
+//! and not in `rust/papers`.
 //!
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
-//! among themselves. Only one thread then bears the fixed cost of a row, instead of every thread.
+//! among themselves. The fixed cost of a row is then paid by one thread instead of every thread.
 //! This matters if a row's part of a window is short. If few pairs in long windows match, the rows
 //! of the share are grouped into blocks by value. New rows are then looked up in these blocks
 //! ([`Index`](crate::predicate::Index)).
@@ -234,8 +234,8 @@ pub struct ScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs.
-    /// They may begin with the numbers of dropped rows.
+    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs. A
+    /// term may begin with the numbers of dropped rows.
     terms: Vec<Term>,
     /// `true` if pairs are compared by value. The flag becomes `false` permanently as soon as a
     /// number does not fit.

@@ -146,7 +146,7 @@ pub(crate) struct Case {
     pub(crate) with_filter: bool,
     /// `true` if the join is replaced between epochs by another one that receives its kept rows.
     pub(crate) moves: bool,
-    /// From the epoch with this row on, the terms can no longer be scanned.
+    /// Starting with the epoch that contains this row, the terms can no longer be scanned.
     pub(crate) fails_at: usize,
 }
 

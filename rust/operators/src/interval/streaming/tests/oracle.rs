@@ -227,8 +227,8 @@ pub(crate) fn interval() -> impl Strategy<Value = Interval> {
 pub(crate) const HOWS: [How; 6] =
     [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
 
-/// Asserts that a join returns the same rows as the loop. Their order matters only if the join is
-/// `ordered`.
+/// Asserts that a join returns the same rows as the loop. The order of the rows matters only if the
+/// join is `ordered`.
 pub(crate) fn assert_right(
     rows: &[Row],
     interval: &Interval,
