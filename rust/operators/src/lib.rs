@@ -1,8 +1,8 @@
-//! The operators of tidegate over plain columns: times, dense keys and row numbers. This crate does
-//! not depend on Arrow or Python.
+//! The operators of tidegate, which work on plain columns of times, dense keys and row numbers.
+//! This crate does not depend on Arrow or Python.
 //!
 //! A join of tables takes one column of times and one column of keys per side. The join returns the
-//! numbers of the rows that match. A streaming join takes the same columns, epoch by epoch. An
+//! numbers of the matching rows. A streaming join takes the same columns, epoch by epoch. An
 //! aggregation takes times, keys and values, and returns values.
 //!
 //! ```text

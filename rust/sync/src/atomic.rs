@@ -1,9 +1,9 @@
-//! A seam between the standard library's atomics and loom's: the same names for either
-//! implementation.
+//! A common interface to the standard library's atomics and those of loom, with the same names for
+//! both.
 //!
 //! With `--cfg loom`, every access to an atomic is a step that loom can interleave with those of
-//! other threads. Without loom, each method is one instruction of the standard type. The types are
-//! wrappers, so that clippy can forbid the standard ones everywhere else.
+//! other threads. Without loom, each method is one operation on the standard type. The types are
+//! wrappers, so that clippy can forbid the standard types everywhere else.
 
 use std::fmt;
 pub use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ number!(
     i64
 );
 number!(
-    /// An atomic number of a row or a node.
+    /// An atomic row number or node number.
     AtomicU32,
     u32
 );
@@ -73,8 +73,8 @@ number!(
 );
 
 impl AtomicUsize {
-    /// Writes `new` if the value is `current`. Returns the previous value, as `Ok` if it was
-    /// replaced.
+    /// Replaces the value with `new` if it is equal to `current`. Returns the previous value, as
+    /// `Ok` if it was replaced and as `Err` otherwise.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -100,8 +100,8 @@ impl AtomicUsize {
 }
 
 impl AtomicBool {
-    /// Writes `new` if the value is `current`. Returns the previous value, as `Ok` if it was
-    /// replaced.
+    /// Replaces the value with `new` if it is equal to `current`. Returns the previous value, as
+    /// `Ok` if it was replaced and as `Err` otherwise.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -147,14 +147,14 @@ impl<T> AtomicPtr<T> {
         self.0.store(pointer, order);
     }
 
-    /// Writes `pointer` and returns the previous value.
+    /// Writes `pointer` and returns the previous pointer.
     #[inline]
     pub fn swap(&self, pointer: *mut T, order: Ordering) -> *mut T {
         self.0.swap(pointer, order)
     }
 
-    /// Writes `new` if the pointer is `current`. Returns the previous value, as `Ok` if it was
-    /// replaced.
+    /// Replaces the pointer with `new` if it is equal to `current`. Returns the previous value, as
+    /// `Ok` if it was replaced and as `Err` otherwise.
     #[inline]
     pub fn compare_exchange(
         &self,
@@ -167,8 +167,8 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A cell whose accesses loom checks: if two accesses race and one of them is through `with_mut`,
-/// the model fails.
+/// A cell whose accesses are checked by loom. If two accesses race and one of them is through
+/// `with_mut`, the model fails.
 #[derive(Debug)]
 pub struct RaceCell<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<T>,

@@ -50,18 +50,18 @@ impl Bell {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how often the bell has rung.
+    /// Returns how many times the bell has rung.
     pub fn rings(&self) -> u64 {
         *self.lock()
     }
 
-    /// Rings the bell. A thread that hears the ring sees all work done before it.
+    /// Rings the bell. A thread that hears the ring sees all work that was done before the ring.
     pub fn ring(&self) {
         *self.lock() += 1;
         self.rung.notify_all();
     }
 
-    /// Waits until the bell has rung more often than `heard`.
+    /// Waits until the bell has rung more than `heard` times.
     pub fn wait(&self, heard: u64) {
         let mut rings = self.lock();
         while *rings == heard {
@@ -69,14 +69,14 @@ impl Bell {
         }
     }
 
-    /// Waits like [`wait`](Self::wait), for at most `patience`.
+    /// Waits like [`wait`](Self::wait), but for at most `patience`.
     #[cfg(not(loom))]
     pub fn wait_for(&self, heard: u64, patience: Duration) {
         let waited = self.rung.wait_timeout_while(self.lock(), patience, |rings| *rings == heard);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits like [`wait`](Self::wait), because loom has no clock.
+    /// Waits without a time limit, because loom has no clock.
     #[cfg(loom)]
     pub fn wait_for(&self, heard: u64, _: std::time::Duration) {
         self.wait(heard);

@@ -1,4 +1,4 @@
-//! A memory limit that many threads share.
+//! A memory limit shared by many threads.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ pub struct Budget(Arc<Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    /// The number of bytes held, including a refused request until it is subtracted again.
+    /// The number of bytes held. A refused request is included until it has been subtracted again.
     used: Counter,
     limit: usize,
 }
 
-/// Bytes charged to a budget, which are released on drop.
+/// Bytes charged to a budget. They are released when the charge is dropped.
 #[derive(Debug)]
 pub struct Charge {
     budget: Budget,
     bytes: usize,
 }
 
-/// A request that did not fit.
+/// A request that exceeded the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
     /// The number of bytes requested.
     pub asked: usize,
-    /// The number of bytes that were held.
+    /// The number of bytes that were already held.
     pub used: usize,
     /// The maximum number of bytes that can be held.
     pub limit: usize,
@@ -39,7 +39,7 @@ impl Budget {
         Budget(Arc::new(Limit { used: Counter::new(0), limit }))
     }
 
-    /// Returns the number of bytes held now.
+    /// Returns the number of bytes currently held.
     pub fn used(&self) -> usize {
         self.0.used.get()
     }
@@ -49,7 +49,7 @@ impl Budget {
         self.used() > self.0.limit / 2
     }
 
-    /// Charges `bytes` before the memory is allocated.
+    /// Charges `bytes` to the budget. Callers must charge memory before they allocate it.
     pub fn charge(&self, bytes: usize) -> Result<Charge, Overrun> {
         let Limit { used, limit } = &*self.0;
         let overrun = |used| Overrun { asked: bytes, used, limit: *limit };
@@ -69,7 +69,7 @@ impl Budget {
 }
 
 impl Charge {
-    /// Moves `bytes` of this charge, or all of it if there are fewer, into a new charge.
+    /// Moves `bytes` of this charge into a new charge, or all of its bytes if there are fewer.
     pub fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

@@ -1,9 +1,9 @@
-//! A number that many threads change and that orders nothing except itself.
+//! A number that many threads change. It does not order accesses to other memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A count. Loom does not model counters, so their users must be correct for any value that they
-/// read.
+/// A count. Loom does not model counters, so code that reads a counter must be correct for any
+/// value.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicUsize);
 
@@ -16,7 +16,7 @@ impl Counter {
     // Relaxed, all of them: read-modify-writes of one atomic lose no update and return no value
     // twice, and nothing else is ordered by a counter.
 
-    /// Returns the count at some moment.
+    /// Returns the count, which other threads may change at any time.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }

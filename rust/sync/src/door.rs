@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// This bit is set once the door is closed. The lower bits count the threads inside.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Counts the threads inside and stops admitting threads once it is closed.
+/// A door that counts the threads inside, and that admits no more threads once it is closed.
 ///
 /// The door uses no lock, so a process may fork while threads are passing through.
 ///

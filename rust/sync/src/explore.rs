@@ -1,12 +1,13 @@
-//! Runs loom models for the tests of every crate, and prints how many interleavings each of them
-//! explored.
+//! Runs loom models for the tests of every crate, and prints the number of interleavings of each
+//! model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `model` once for each interleaving, and prints their number. If `preemptions` is given,
-/// only interleavings with at most that many preemptions are run. If loom finds only one
-/// interleaving, no two threads share anything: the model then proves nothing, and the test fails.
+/// Runs `model` once for each interleaving, and prints the number of interleavings. If
+/// `preemptions` is given, only interleavings with at most that many preemptions are run. If loom
+/// finds only one interleaving, the threads share nothing. The model then proves nothing, and the
+/// test fails.
 pub fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = {

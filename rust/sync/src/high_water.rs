@@ -25,7 +25,7 @@ impl HighWater {
         self.0.store(to as i64, Ordering::Release);
     }
 
-    /// Returns the mark; a stale one is too low.
+    /// Returns the mark. A stale mark is too low.
     pub fn get(&self) -> u64 {
         // Acquire: pairs with the Release of `raise`.
         self.0.load(Ordering::Acquire) as u64

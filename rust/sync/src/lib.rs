@@ -1,6 +1,6 @@
-//! The atomics of tidegate, for the crates above this one. Each type in this crate is a small
-//! protocol between threads, such as a ring, a stack, a lock or a count. Loom models most of these
-//! types, so a structure that is built from them can be checked for every order of its steps.
+//! The atomics of tidegate, for the crates that depend on this one. Each type in this crate is a
+//! small protocol between threads, such as a ring, a stack, a lock or a count. Loom models most of
+//! these types, so a structure that is built from them can be checked for every order of its steps.
 //!
 //! ```text
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
@@ -74,8 +74,8 @@ pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 
-/// A request to stop. All clones share the request: one thread requests the stop, and the worker
-/// threads notice.
+/// A request to stop. All clones share the same request. One thread requests a stop, and the worker
+/// threads notice the request.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

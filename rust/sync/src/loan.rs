@@ -1,10 +1,11 @@
-//! Work that borrows from its owner's stack, lent to threads that outlive it.
+//! Lends work that borrows from its owner's stack to threads that outlive the borrow.
 //!
-//! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must be
-//! sure that nothing uses the borrow after its end. A thread therefore enters before it works and
-//! leaves afterwards. The owner takes the work back, and waits for the threads that are inside. A
-//! thread that enters too late finds that the work has been taken back. The owner does not wait for
-//! a thread that has not begun, no matter how long that thread sleeps.
+//! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must
+//! ensure that nothing uses the borrow after it ends. A thread therefore enters before it starts
+//! the work and leaves afterwards. When the owner takes the work back, it waits for the threads
+//! that are inside. A thread that enters too late finds that the work has been taken back. The
+//! owner does not wait for a thread that has not entered yet, no matter how long that thread
+//! sleeps.
 //!
 //! ```text
 //! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ continues
@@ -29,11 +30,11 @@ const BACK: usize = 1 << (usize::BITS - 1);
 pub struct Loan(Arc<LentWork>);
 
 struct LentWork {
-    /// Valid until the work has been taken back and no thread is inside.
+    /// This pointer is valid until the work has been taken back and no thread is inside.
     work: *const (dyn Fn() + Sync),
     /// The number of threads inside, plus [`BACK`] once the work has been taken back.
     inside: AtomicUsize,
-    /// The payload of a panic in the work, on a thread to which it was lent.
+    /// The payload of a panic that occurred in the work on another thread.
     panic: Lock<Option<Box<dyn Any + Send>>>,
 }
 
@@ -72,7 +73,7 @@ impl Loan {
         inside.fetch_sub(1, Ordering::Release);
     }
 
-    /// Admits no more threads, and waits until no thread is inside.
+    /// Stops admitting threads, and waits until no thread is inside.
     fn take_back(&self) {
         let inside = &self.0.inside;
         // Acquire, here and below: pairs with the Release of threads that have left.
@@ -85,7 +86,7 @@ impl Loan {
     }
 }
 
-/// Takes work back when it is dropped, even after a panic.
+/// A guard that takes the work back when the guard is dropped, even after a panic.
 struct TakeBack<'a>(&'a Loan);
 
 impl Drop for TakeBack<'_> {
@@ -99,8 +100,9 @@ impl Drop for TakeBack<'_> {
     }
 }
 
-/// Lends `work` while `during` runs, which passes the loan to other threads. Returns once no thread
-/// is doing the work. A panic on one of these threads is resumed here.
+/// Lends `work` while `during` runs. `during` can pass the loan to other threads. Returns once no
+/// thread is doing the work. If one of these threads panics, the panic is resumed on the owner's
+/// thread.
 ///
 /// ```
 /// use tidegate_sync::{Counter, lend};
@@ -150,10 +152,11 @@ mod patience {
     /// The time for which a waiting thread stays ready to resume immediately.
     const AWAKE: Duration = Duration::from_millis(1);
 
-    /// The time for which the thread then sleeps between two checks.
+    /// The time for which a thread that has waited longer sleeps between two checks.
     const NAP: Duration = Duration::from_micros(50);
 
-    /// Waits for worker threads: it spins, then yields its processor, then naps.
+    /// Waits for worker threads: the waiting thread first spins, then yields its processor, and
+    /// then sleeps between checks.
     #[derive(Debug, Default)]
     pub(super) struct Wait {
         backoff: Backoff,

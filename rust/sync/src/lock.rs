@@ -6,8 +6,8 @@ use loom::sync::Mutex;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
-/// A mutex that loom can model. A panic of the thread that holds the lock does not lock other
-/// threads out. Other threads find the value in the state in which it was left, and the panic
+/// A mutex that loom can model. If the thread that holds the lock panics, other threads can still
+/// acquire the lock. Those threads find the value as the panicking thread left it, and the panic
 /// reaches the caller in another way.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);

@@ -1,16 +1,17 @@
-//! A link of a list that only grows: it is empty at first, and then refers to one shared value
-//! forever.
+//! A link in a list that only grows. The link is empty at first, and once it is set, it always
+//! refers to the same shared value.
 //!
-//! The list is freed from its old end by reference counts alone. A link owns one reference count of
-//! its target. A reader of an element owns one count of that element, and an element's link lives
-//! as long as the element. A value therefore cannot be freed while it is read through a link.
+//! Reference counts alone free the list, starting with its oldest element. A link owns one
+//! reference count of its target. A reader of an element owns one count of that element, and an
+//! element's link lives as long as the element. A value therefore cannot be freed while it is read
+//! through a link.
 //!
 //! ```text
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)
 //! ```
 //!
-//! Dropping the first element of a chain would drop the others recursively. An element type that
-//! forms long chains takes its link apart in a loop; see [`OnceLink::unchain`].
+//! Dropping the first element of a chain would drop the others recursively. Element types that form
+//! long chains therefore drop them in a loop (see [`OnceLink::unchain`]).
 
 use std::marker::PhantomData;
 use std::{fmt, ptr};
@@ -19,8 +20,8 @@ use crate::atomic::{Arc, AtomicPtr, Ordering, into_inner};
 
 /// A link that is empty or contains one `Arc<T>`.
 pub struct OnceLink<T> {
-    /// Null, or a pointer from `Arc::into_raw` whose count this link owns. Written once, by the
-    /// thread whose `set` wins; read by any thread.
+    /// Null, or a pointer from `Arc::into_raw`, whose reference count belongs to this link. Written
+    /// once, by the thread whose `set` wins, and read by any thread.
     to: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
@@ -61,7 +62,7 @@ impl<T> OnceLink<T> {
         }
     }
 
-    /// Returns the target of the link, if it has been set, for as long as the link is borrowed.
+    /// Borrows the target of the link, if it has been set.
     #[inline]
     pub fn peek(&self) -> Option<&T> {
         // Acquire: as in `get`.
@@ -92,8 +93,8 @@ impl<T> OnceLink<T> {
         (!to.is_null()).then(|| unsafe { Arc::from_raw(to) })
     }
 
-    /// Drops the chain that begins here, one element after the other, up to the first element that
-    /// is still referenced elsewhere.
+    /// Drops the chain that begins here, one element after another, up to the first element that is
+    /// still referenced elsewhere.
     ///
     /// `link` returns an element's own link.
     pub fn unchain(&mut self, link: impl Fn(&mut T) -> &mut OnceLink<T>) {

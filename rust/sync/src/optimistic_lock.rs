@@ -1,4 +1,5 @@
-//! A lock whose readers write nothing: they check its version before and after they read.
+//! A lock whose readers write nothing. Instead, they check the version of the lock before and after
+//! they read.
 //!
 //! Leis, Scheibner, Kemper and Neumann, "The ART of Practical Synchronization" (DaMoN 2016),
 //! section 3, and Leis, Haubenschild and Neumann, "Optimistic Lock Coupling" (IEEE Data Engineering
@@ -15,7 +16,8 @@ use crossbeam_utils::Backoff;
 use crate::atomic::{AtomicUsize, Ordering, fence};
 
 /// A lock for values that are read far more often than they are written. All values must be
-/// atomics: a reader can read while a writer writes, and detects it afterwards.
+/// atomics, because a reader can read while a writer writes. The reader detects the write
+/// afterwards.
 ///
 /// ```
 /// use tidegate_sync::OptimisticLock;
@@ -35,17 +37,17 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// Odd while a writer holds the lock. The version only increases, until it wraps around after
-    /// all its values.
+    /// The version is odd while a writer holds the lock. The version only increases until it wraps
+    /// around.
     version: AtomicUsize,
 }
 
-/// The state of the values that an [`OptimisticLock`] guards, at a time when no writer held the
+/// A version of the values that an [`OptimisticLock`] guards, at a time when no writer held the
 /// lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(usize);
 
-/// The lock, held by a writer until it is dropped.
+/// The lock, as held by a writer. Dropping this value releases the lock.
 #[derive(Debug)]
 pub struct Exclusive<'a> {
     lock: &'a OptimisticLock,
@@ -59,8 +61,8 @@ impl Default for OptimisticLock {
 }
 
 impl OptimisticLock {
-    /// Returns the version, once no writer holds the lock. All writes up to this version are
-    /// visible from then on.
+    /// Waits until no writer holds the lock, and returns the version. All writes up to this version
+    /// are visible from then on.
     #[inline]
     pub fn read(&self) -> Version {
         #[cfg(not(loom))]
@@ -79,8 +81,8 @@ impl OptimisticLock {
         }
     }
 
-    /// Returns whether all values read since [`read`](Self::read) returned that version belong to
-    /// it.
+    /// Returns whether all values read since [`read`](Self::read) returned `version` belong to that
+    /// version.
     #[inline]
     pub fn is_valid(&self, version: Version) -> bool {
         // Acquire: if a value from a writer has been read, the writer's fence in `try_lock` comes
@@ -90,7 +92,7 @@ impl OptimisticLock {
         self.version.load(Ordering::Relaxed) == version.0
     }
 
-    /// Acquires the lock if there have been no writes since that version. The method never waits.
+    /// Acquires the lock if there have been no writes since `version`. The method never waits.
     #[inline]
     pub fn try_lock(&self, version: Version) -> Option<Exclusive<'_>> {
         let locked = version.0.wrapping_add(1);

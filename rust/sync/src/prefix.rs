@@ -1,9 +1,9 @@
-//! The number of leading items that are done, while several threads process items in any order.
+//! Determines how many leading items are done while several threads process items in any order.
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};
 
-/// Marks on items, and the *edge*: the number of leading items that are all marked.
+/// Items that can be marked, and the *edge*: the number of leading items that are all marked.
 ///
 /// A thread that marks an item moves the edge, unless another thread is doing so. The edge can
 /// therefore be stale, in which case it is too low.
@@ -22,13 +22,13 @@ impl Prefix {
         Prefix { marks, edge: HighWater::default(), moving: TryLock::new(0) }
     }
 
-    /// Marks an item. A thread that sees the edge after the item also sees all work done before the
-    /// mark.
+    /// Marks an item. A thread that sees the edge past this item also sees all work that was done
+    /// before the mark.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }
 
-    /// Marks items like [`mark`](Self::mark), and checks only once whether the edge can be moved.
+    /// Marks items like [`mark`](Self::mark), but checks only once whether the edge can be moved.
     pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
         // Release: pairs with the Acquire of the thread that moves the edge past it.
         things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));
@@ -41,7 +41,7 @@ impl Prefix {
         });
     }
 
-    /// Returns the number of leading items that are marked; there may be more.
+    /// Returns the number of leading items that are known to be marked. There may be more.
     pub fn edge(&self) -> usize {
         self.edge.get() as usize
     }

@@ -1,9 +1,9 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
-//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has a
-//! count that only it writes. Each end remembers the count of the other end as it last read it. An
-//! end reads the cache line that the other end writes only if the ring would otherwise seem full or
-//! empty.
+//! The sender writes the slots and the receiver empties them, in order. Each end of the ring has
+//! its own count, which only that end writes. Each end also remembers the value that it last read
+//! from the other end's count. An end reads the other end's count again only if the ring seems to
+//! be full or empty.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -12,8 +12,8 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values numbered `received..sent`, each in the slot at its number modulo the number of
-    /// slots.
+    /// The values with the numbers `received..sent`. The slot of a value is its number modulo the
+    /// number of slots.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
     /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,
@@ -37,8 +37,8 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// The value with this number must have been sent and not been received yet, and the caller
-    /// must be the only receiver.
+    /// The value with this number must have been sent but not received yet, and the caller must be
+    /// the only receiver.
     unsafe fn take(&self, number: usize) -> T {
         // SAFETY: the caller guarantees that the slot has been written, and that nothing else reads
         // or overwrites it.
@@ -64,8 +64,8 @@ impl<T> Drop for Ring<T> {
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// The last value read of the number of received values. If the count is stale, the ring looks
-    /// fuller than it is.
+    /// The number of received values, as last read. If the count is stale, the ring looks fuller
+    /// than it is.
     received: usize,
 }
 
@@ -73,8 +73,8 @@ pub struct Sender<T> {
 pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     received: usize,
-    /// The last value read of the number of sent values. If the count is stale, the ring looks
-    /// emptier than it is.
+    /// The number of sent values, as last read. If the count is stale, the ring looks emptier than
+    /// it is.
     sent: usize,
 }
 

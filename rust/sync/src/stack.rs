@@ -9,8 +9,8 @@ struct Entry<T> {
     below: *mut Entry<T>,
 }
 
-/// Treiber's stack without `pop`. Since the whole stack is taken, no thread reads an entry that
-/// another thread could free, so neither epochs nor tags are needed.
+/// Treiber's stack without `pop`. Since all entries are taken together, no thread reads an entry
+/// that another thread could free, so neither epochs nor tags are needed.
 pub struct Stack<T> {
     /// The entry that was pushed last, or null.
     top: AtomicPtr<Entry<T>>,
@@ -58,7 +58,7 @@ impl<T> Stack<T> {
         self.top.load(Ordering::Relaxed).is_null()
     }
 
-    /// Removes and returns all values, the last pushed first.
+    /// Removes and returns all values, starting with the one that was pushed last.
     pub fn take_all(&self) -> Vec<T> {
         // Acquire: pairs with the Release of `push`.
         let mut top = self.top.swap(ptr::null_mut(), Ordering::Acquire);

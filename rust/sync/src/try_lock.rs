@@ -2,7 +2,7 @@
 
 use crate::atomic::{AtomicBool, Ordering, RaceCell};
 
-/// Work that any thread can do, unless another thread is doing it.
+/// A lock for work that any thread can do, unless another thread is already doing it.
 #[derive(Debug)]
 pub struct TryLock<T> {
     /// `true` while a thread holds the lock. Written by the thread that acquires or releases the

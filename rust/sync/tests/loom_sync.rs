@@ -1,9 +1,9 @@
-//! Checks the small shared types with loom, for every interleaving that it models.
+//! Checks the shared types of this crate with loom, for every interleaving that loom models.
 //!
 //! `make loom` runs these models and those in `loom_gate.rs`.
 //!
-//! Threads hand over checked cells, which are written before and read afterwards. If an ordering is
-//! too weak, the two accesses race, and the model fails. Dropped values are counted.
+//! Threads hand over checked cells, which they write before the handover and read after it. If an
+//! ordering is too weak, the two accesses race, and the model fails. Dropped values are counted.
 #![cfg(loom)]
 
 use loom::thread;
@@ -263,7 +263,7 @@ impl Default for Number {
 }
 
 impl Two {
-    /// Returns both numbers of one version, unless a write interferes.
+    /// Returns both numbers as of the same version, or `None` if a write interferes.
     fn read(&self) -> Option<[i64; 2]> {
         let version = self.lock.read();
         let seen = self.numbers.each_ref().map(|number| number.0.load(Ordering::Relaxed));

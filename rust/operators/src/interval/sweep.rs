@@ -22,8 +22,8 @@ pub(crate) fn sweep<R: LeftReach>(
     follow(left, key_count, &Sweep { right, reach }, driver)
 }
 
-/// Follows both ends of the runs, which mostly increase while the left rows of a key are in time
-/// order.
+/// Moves both ends of a run from one left row to the next. The ends mostly increase while the left
+/// rows of a key are in time order.
 struct Sweep<'a, R> {
     right: &'a Groups<'a>,
     reach: &'a R,
@@ -38,8 +38,8 @@ impl<R: LeftReach> Follow for Sweep<'_, R> {
         Run { start, end: start }
     }
 
-    /// Returns the run of right rows with `key` whose times are between the ends, searching near
-    /// the run in `place`.
+    /// Returns the run of right rows with `key` whose times are in the left row's interval,
+    /// starting the search at the run in `place`.
     #[inline]
     fn next(&self, place: &mut Run, key: u32, row: usize, ts: i64) -> Run {
         let (start, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);

@@ -3,13 +3,14 @@
 //! A join finds, for every left row, a *run* of adjacent rows in an array of right rows. The
 //! remaining steps are the same for all joins:
 //!
-//! 1. *Narrow* ([`Matches::narrow`]), if a band join has several columns: the runs are replaced by
-//!    runs of the remaining pairs. *Filter* ([`Matches::scan`], [`Matches::filter`]), if there is a
-//!    predicate: the runs are replaced in the same way. Comparisons and bands are scanned for; the
-//!    rest of the predicate is evaluated on the pairs that they leave.
+//! 1. *Narrow* ([`Matches::narrow`]): if a band join has several columns, the runs are replaced
+//!    with runs that contain only the matching pairs. *Filter* ([`Matches::scan`],
+//!    [`Matches::filter`]): if there is a predicate, the runs are replaced in the same way. A scan
+//!    tests comparisons and bands, and the rest of the predicate is evaluated on the remaining
+//!    pairs.
 //! 2. *Output* ([`Output`]): result rows are numbered according to the lengths of runs, and any
-//!    range of them can be listed independently. Threads process ranges of result rows, so even a
-//!    single left row that has all matches keeps every thread busy.
+//!    range of them can be listed independently. Threads process ranges of result rows, so every
+//!    thread is busy even if a single left row has all the matches.
 //!
 //! # Files
 //!
@@ -40,8 +41,8 @@ pub use output::{Output, Pairs};
 pub(crate) use output::{SHORT, sort_short};
 pub(crate) use pieces::{RowLists, cut};
 
-/// The maximum number of rows per side: row numbers have 32 bits, and the last one is
-/// [`NO_ROW`].
+/// The maximum number of rows per side. Row numbers have 32 bits, and the largest 32-bit number is
+/// reserved for [`NO_ROW`].
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
 /// The matches of one left row: a run of adjacent rows in [`Matches::rows`].
@@ -65,7 +66,7 @@ impl Run {
         (self.end - self.start) as usize
     }
 
-    /// Returns the run of one right row.
+    /// Returns a run that consists of one right row.
     #[inline]
     pub(crate) fn of_partner(row: u32) -> Self {
         Run { start: row, end: row + 1 }
@@ -87,29 +88,29 @@ pub struct Matches {
     first_left: u32,
     /// The numbers of the right rows. `None` if positions are row numbers.
     rows: Option<Pages<u32>>,
-    /// `true` if the numbers of each run are in ascending order.
+    /// `true` if the row numbers in each run are in ascending order.
     ascending: bool,
     right_rows: usize,
-    /// `true` if each run has one right row or is the default.
+    /// `true` if each run contains one right row or is the default run.
     are_partners: bool,
 }
 
-/// A predicate over candidate pairs: given the left and the right row of each pair, returns which
-/// pairs are kept.
+/// A predicate over candidate pairs. It receives the left and the right row of each pair and
+/// returns which pairs are kept.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
-/// The number of pairs that a predicate receives at a time. The number is large enough to amortise
-/// the overhead of kernels, and small enough for a cache. A column of 8-byte values stays below the
-/// size from which allocators request memory from the operating system.
+/// The number of pairs that a predicate receives at a time. That many pairs amortise the overhead
+/// of kernels, but still fit in a cache. A column with that many 8-byte values stays below the size
+/// at which allocators request memory from the operating system.
 const CANDIDATES: usize = 1 << 13;
 
-/// The number of left rows whose pairs are added up together.
+/// The number of left rows whose pair counts are added up together.
 const PAGE_ROWS: usize = if cfg!(test) { 3 } else { 1 << 10 };
 
 impl Matches {
-    /// Creates the matches of all left rows, each with a run of positions in `rows`, or of right
-    /// rows if there is no `rows`. `ascending` specifies whether the numbers of each run are in
-    /// ascending order.
+    /// Creates the matches of all left rows. Each run contains positions in `rows`, or right row
+    /// numbers if `rows` is `None`. `ascending` specifies whether the row numbers in each run are
+    /// in ascending order.
     pub(crate) fn new(
         runs: Pages<Run>,
         rows: Option<Pages<u32>>,
@@ -134,7 +135,7 @@ impl Matches {
         Matches { are_partners: true, ..Self::new(runs, None, true, right_rows) }
     }
 
-    /// Returns the current runs, and the same matches with the given runs.
+    /// Replaces the runs. Returns the previous runs and the updated matches.
     pub(crate) fn replace_runs(self, runs: Pages<Run>) -> (Pages<Run>, Self) {
         (self.runs, Matches { runs, are_partners: false, ..self })
     }
@@ -145,13 +146,14 @@ impl Matches {
         &mut self.runs
     }
 
-    /// Returns the right rows of each left row, for matches that are listed in row order.
+    /// Returns the right rows that match each left row. The matches must be listed in row order.
     pub fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
         let rows = self.rows.as_deref().expect("matches that were filtered");
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 
-    /// Returns the right row of each left row, for matches with at most one right row each.
+    /// Returns the right row that matches each left row, if any. No left row may have more than one
+    /// match.
     ///
     /// # Panics
     ///
@@ -191,8 +193,8 @@ impl Matches {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// Extends each left row's run by the position in `before`, which is just before the run.
-    /// [`NO_ROW`] leaves the run unchanged.
+    /// Extends each left row's run at its front by the position in `before`, which directly
+    /// precedes the run. [`NO_ROW`] leaves the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {
@@ -218,8 +220,8 @@ impl Matches {
         self.right_rows
     }
 
-    /// Returns at most `rows` left rows from `start` on that have at most `most` pairs in total, or
-    /// only the first of them.
+    /// Returns the longest range of left rows from `start` on with at most `rows` rows and `most`
+    /// pairs. If the first row alone has more pairs, returns only that row.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.runs.len().min(start.saturating_add(rows));
         let (mut pairs, mut fitting) = (0, start);
@@ -240,7 +242,7 @@ impl Matches {
         start..fitting.max(end.min(start + 1))
     }
 
-    /// Returns the number of pairs of all left rows.
+    /// Returns the total number of pairs.
     pub fn pairs(&self) -> u64 {
         self.pairs_of(0..self.runs.len())
     }
@@ -249,12 +251,12 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.len() as u64).sum()
     }
 
-    /// Returns whether the right rows of adjacent left rows are so far apart that a cache cannot
-    /// hold the rows in between, according to a sample.
+    /// Returns whether the right rows of adjacent left rows are far apart, judging by a sample. If
+    /// the right rows are far apart, a cache cannot hold the rows between them.
     pub fn is_scattered(&self) -> bool {
         const SAMPLES: usize = 16;
         const NEIGHBOURS: usize = 64;
-        /// At this distance, 8-byte values are half a megabyte apart; a few such columns fill a
+        /// At this distance, 8-byte values are half a megabyte apart, so a few such columns fill a
         /// second-level cache.
         const FAR: u32 = 1 << 16;
         if self.rows.is_none() && !self.are_partners {
@@ -271,7 +273,7 @@ impl Matches {
         (0..SAMPLES).filter(|&sample| is_far(sample)).count() > SAMPLES / 2
     }
 
-    /// Returns the matches of the left rows in `page` that `keep` accepts, in order.
+    /// Returns those matches of the left rows in `page` that `keep` accepts, in order.
     pub fn filter<E: Send>(
         self: &Arc<Self>,
         page: Range<usize>,
@@ -315,7 +317,7 @@ impl Matches {
         }))
     }
 
-    /// Adds the right rows that have a match to `matched`.
+    /// Adds to `matched` the right rows that have a match.
     pub fn mark_matched(&self, matched: &mut BitSet) {
         let mut places = BitSet::new(self.places());
         for run in self.runs.iter() {
@@ -327,8 +329,8 @@ impl Matches {
     }
 }
 
-/// Returns the pairs whose verdict is true. No branch depends on a verdict, since most verdicts are
-/// unpredictable.
+/// Returns the pairs whose verdict is true. The code does not branch on the verdicts, because most
+/// of them are unpredictable.
 fn compact(pairs: &Pairs, verdicts: &[bool]) -> (Vec<u32>, Vec<u32>) {
     let (mut left, mut right) = (vec![0; verdicts.len()], vec![0; verdicts.len()]);
     let mut kept = 0;

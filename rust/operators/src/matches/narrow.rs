@@ -1,4 +1,4 @@
-//! Narrows each run to the rows that are in the bands of further columns.
+//! Narrows each run to the rows whose values in further columns are within bands.
 
 use std::ops::Range;
 
@@ -12,14 +12,14 @@ use crate::driver::{Driver, Stopped};
 /// A column whose values determine which candidates are kept.
 #[derive(Debug)]
 pub struct Check {
-    /// The first and the last accepted value for each left row.
+    /// The smallest and the largest accepted value for each left row.
     bounds: Pages<[i64; 2]>,
     /// The value at each position.
     values: Pages<i64>,
 }
 
 impl Check {
-    /// Creates a check of the values at positions against the bounds of left rows.
+    /// Creates a check that compares the value at each position with the bounds of left rows.
     pub(crate) fn new(bounds: Pages<[i64; 2]>, values: Pages<i64>) -> Self {
         Check { bounds, values }
     }

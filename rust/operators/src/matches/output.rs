@@ -1,4 +1,4 @@
-//! Numbers the rows of a result, and lists any range of them.
+//! Numbers the rows of a result and lists any range of them.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -11,18 +11,18 @@ use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::{How, NO_ROW};
 
-/// The number of left rows between two recorded positions: a search takes at most this many
-/// additions.
+/// The number of left rows between two recorded positions. A search therefore takes at most this
+/// many additions.
 const BLOCK: usize = 1 << 10;
 
-/// Runs up to this length are copied as if they had exactly this length, without a loop.
+/// Runs of at most this length are copied as if they had exactly this length, so no loop is needed.
 pub(crate) const SHORT: usize = 8;
 
-/// The number of runs for which rows are prefetched in advance, since the rows of adjacent runs are
+/// The number of runs whose rows are prefetched in advance, because the rows of adjacent runs are
 /// far apart in memory.
 const AHEAD: usize = 32;
 
-/// The rows of a result, in left row order and, for each left row, in right row order.
+/// The rows of a result. They are in left row order and, for the same left row, in right row order.
 #[derive(Debug)]
 pub struct Output {
     matches: Arc<Matches>,
@@ -31,28 +31,30 @@ pub struct Output {
     left: Range<usize>,
     /// The number of result rows before each block of left rows, followed by the total number.
     before: Vec<u64>,
-    /// Memory for reuse. A call for a range adjacent to that of an earlier call finds a long run
+    /// Memory for reuse. If two calls list adjacent ranges, the second call finds a long run
     /// already sorted.
     scratch: Mutex<Vec<Pairs>>,
 }
 
-/// Result rows as row numbers of both sides.
+/// Result rows, as the row numbers of both sides.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// A run in row order with the position of its left row, kept for an adjacent range.
+    /// The sorted rows of a run, and the position of its left row. The run is kept for a call that
+    /// lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
 
 impl Pairs {
-    /// Returns the left rows, or [`NO_ROW`].
+    /// Returns the left row of each result row, or [`NO_ROW`].
     pub fn left(&self) -> &[u32] {
         &self.left[..self.len]
     }
 
-    /// Returns the right rows, or [`NO_ROW`]; empty for semi and anti joins.
+    /// Returns the right row of each result row, or [`NO_ROW`]. The slice is empty for semi and
+    /// anti joins.
     pub fn right(&self) -> &[u32] {
         &self.right[..self.len.min(self.right.len())]
     }
@@ -66,7 +68,7 @@ impl Output {
         Self::of_left(matches, how, left, driver)
     }
 
-    /// Creates the result rows for the left rows at some positions of `matches`.
+    /// Creates the result rows for the left rows at the given positions of `matches`.
     pub(super) fn of_left(
         matches: Arc<Matches>,
         how: How,
@@ -110,7 +112,7 @@ impl Output {
             .collect()
     }
 
-    /// Returns approximately how many of the listed left rows precede that of a result row.
+    /// Returns the approximate number of listed left rows before the left row of a result row.
     pub fn left_row(&self, row: u64) -> usize {
         (self.before.partition_point(|&before| before <= row) - 1) * BLOCK
     }
@@ -188,7 +190,8 @@ impl Output {
         }
     }
 
-    /// Writes `count` right rows of a run at `at`, skipping the first `skip`.
+    /// Writes `count` right rows of a run at position `at`, skipping the first `skip` rows of the
+    /// run.
     fn list_run(&self, place: usize, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
         let (run, rows) = (self.matches.runs[place], self.matches.rows.as_deref());
         let start = run.start as usize + skip;
@@ -217,8 +220,8 @@ impl Output {
     }
 }
 
-/// Lists left rows from `first` on. Each left row has at most one right row, and no branch depends
-/// on whether it has one.
+/// Lists left rows, starting with row `first`. Each left row has at most one right row, and the
+/// code does not branch on whether there is one.
 fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     let Pairs { left, right, len, .. } = pairs;
     // For an unmatched row, this wraps around to `NO_ROW`.
@@ -241,10 +244,11 @@ fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
     }
 }
 
-/// Lists whole runs from `at` on, as long as they are short and fit. Returns the number of runs,
-/// and the position that was reached.
+/// Lists whole runs, starting at position `at`, as long as the runs are short and there is room for
+/// them. Returns the number of listed runs and the position that was reached.
 ///
-/// Nearly all pairs of most joins are listed here, so no branch depends on a run's length.
+/// Most joins list nearly all of their pairs here, so the code does not branch on the exact length
+/// of a run.
 fn list_short_runs<const ASCENDING: bool>(
     runs: &[Run],
     first: u32,
@@ -273,10 +277,10 @@ fn list_short_runs<const ASCENDING: bool>(
     (runs.len(), at)
 }
 
-/// Sorts the first `count` of [`SHORT`] numbers; the others become arbitrary.
+/// Sorts the first `count` of [`SHORT`] numbers, and replaces the others with arbitrary values.
 ///
-/// The implementation uses sorting networks, whose order of comparisons does not depend on the
-/// values. Most runs that have to be sorted are short.
+/// The implementation uses sorting networks, in which the order of comparisons does not depend on
+/// the values. Most runs that have to be sorted are short.
 #[inline(always)]
 pub(crate) fn sort_short(numbers: &mut [u32], count: usize) {
     const OF_4: [(usize, usize); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
@@ -324,8 +328,8 @@ fn sort_by<const COMPARISONS: usize>(
     numbers.copy_from_slice(&sorted);
 }
 
-/// Writes `value` to the first `count` positions of `out`, and arbitrary values to some positions
-/// after them.
+/// Writes `value` to the first `count` positions of `out`. Some subsequent positions receive
+/// arbitrary values.
 #[inline]
 fn repeat(out: &mut [u32], value: u32, count: usize) {
     if count <= SHORT {
@@ -335,8 +339,8 @@ fn repeat(out: &mut [u32], value: u32, count: usize) {
     }
 }
 
-/// Copies `count` values from `from`, starting at `start`, to `out`, and arbitrary values to some
-/// positions after them.
+/// Copies `count` values of `from`, starting at `start`, to `out`. Some subsequent positions of
+/// `out` receive arbitrary values.
 #[inline]
 fn copy(out: &mut [u32], from: &[u32], start: usize, count: usize) {
     if count <= SHORT && start + SHORT <= from.len() {

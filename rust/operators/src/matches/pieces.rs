@@ -1,4 +1,4 @@
-//! Finds matches piece by piece: threads take adjacent left rows, and list their right rows.
+//! Finds matches piece by piece: each thread takes adjacent left rows and lists their right rows.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// The number of candidates in a task. A task is large enough to amortise its cost, and small
-/// enough for a stop to be noticed soon and for threads to finish together.
+/// The number of candidates in a task. Tasks are large enough to amortise their overhead. They are
+/// small enough for a stop to be noticed soon and for all threads to finish at about the same time.
 const TASK_CANDIDATES: usize = 1 << 16;
 
-/// The right rows of some adjacent left rows.
+/// The right rows that match some adjacent left rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowLists {
     /// The number of right rows of each left row.
     pub(crate) lengths: Vec<u32>,
-    /// The right rows, left row by left row.
+    /// The right rows of all these left rows, in left row order.
     pub(crate) rows: Vec<u32>,
 }
 
@@ -39,8 +39,8 @@ pub(crate) fn cut(left: Range<usize>, candidates: impl Fn(usize) -> usize) -> Ve
 }
 
 impl Matches {
-    /// Creates the matches of `left_rows` left rows from `first_left` on. The right rows of each
-    /// left row must be in row order.
+    /// Creates the matches of `left_rows` left rows, starting with row `first_left`. The right rows
+    /// of each left row must be in row order.
     pub(crate) fn of_pieces(
         pieces: Vec<RowLists>,
         first_left: u32,

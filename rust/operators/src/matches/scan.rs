@@ -1,4 +1,4 @@
-//! Keeps the matches that satisfy a condition of comparisons and bands.
+//! Keeps the matches that satisfy a condition made up of comparisons and bands.
 
 use std::ops::Range;
 
@@ -10,19 +10,19 @@ use crate::driver::{Driver, Stopped};
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// The number of pairs in a task, small enough for a stop to be noticed within milliseconds.
+/// The number of pairs in a task. With tasks of this size, a stop is noticed within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
-/// The maximum number of rows in a task, since memory is needed for their ranges.
+/// The maximum number of rows in a task, which limits the memory for the ranges of rows.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The maximum numbers of pairs and rows in a task if rows are looked up. In that case, pairs cost
-/// nothing unless a row has many candidates, which take 0.1 s to compare.
+/// The maximum number of pairs and of rows in a task if rows are looked up. In that case, pairs
+/// cost nothing unless a row has many candidates. Comparing the pairs of a task then takes 0.1 s.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {
-    /// Returns the right rows as a window, in the order of the runs, or `None` if
-    /// [`ScanColumns::new`] returns `None`.
+    /// Returns a window with the right rows in run order, or `None` if [`ScanColumns::new`] returns
+    /// `None`.
     pub fn window(&self, terms: &[Term]) -> Option<ScanColumns> {
         let rows = self.rows.as_ref().map_or(self.right_rows, |rows| rows.len());
         let mut window = ScanColumns::new(terms, Side::Right, self.rows.as_deref(), rows)?;
@@ -30,7 +30,7 @@ impl Matches {
         Some(window)
     }
 
-    /// Returns an index of the window, if looking rows up takes less time than comparing all pairs.
+    /// Returns an index of the window if looking up rows takes less time than comparing all pairs.
     pub fn index(
         &self,
         terms: &[Term],
@@ -45,8 +45,8 @@ impl Matches {
         self.runs[rows].iter().map(|run| run.start..run.end).collect()
     }
 
-    /// Returns the matches of the left rows in `page` that satisfy all terms, given the right rows
-    /// as `window`, and its index if it has one.
+    /// Returns the matches of the left rows in `page` that satisfy all terms. `window` contains the
+    /// right rows, and `index` is the window's index, if it has one.
     pub fn scan(
         &self,
         page: Range<usize>,
@@ -110,7 +110,7 @@ impl Matches {
         })
     }
 
-    /// Divides the rows of a page into tasks with a certain number of pairs or of rows.
+    /// Divides the rows of a page into tasks, each with a limited number of pairs and rows.
     fn tasks(
         &self,
         page: Range<usize>,

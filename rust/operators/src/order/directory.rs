@@ -1,29 +1,30 @@
-//! Finds positions in the sorted values of a key: it computes an approximate position, and searches
-//! from there.
+//! Finds the position of a value among the sorted values of a key. An approximate position is
+//! computed first, and the search starts from there.
 //!
-//! The range of a key's values is divided into *stretches* of equal length, about as many as there
-//! are values. The first position of each stretch is recorded. The position of a value is therefore
-//! between the start of its stretch and the start of the next one.
+//! The range of a key's values is divided into *stretches* of equal length. There are about as many
+//! stretches as values. The first position of each stretch is recorded. The position of a value is
+//! therefore between the start of its stretch and the start of the next one.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
 //!   stretches             0  │  1  │  2  │    3     │  4
-//!   first places          0     2     3       3        6
-//!   the place of 15                      3 to 6, and there 4
+//!   first positions       0     2     3       3        6
+//!   position of 15                       3 to 6, and there 4
 //! ```
 //!
-//! Most values can be concentrated in a few stretches, for example times on some days within
-//! several years. To handle this case, the values are first divided into *segments* of some hundred
-//! values, each with its own stretches. A value's segment is found by a search.
+//! Most values may be concentrated in a few stretches, for example if all times fall on a few days
+//! within several years. To handle this case, the values are first divided into *segments* of a few
+//! hundred values, each with its own stretches. The segment of a value is found by a binary search.
 //!
-//! For unsorted rows, lookups are faster than sorting, because lookups of several rows wait for
-//! memory together. Unsorted values do not have to be sorted either if they are evenly distributed.
-//! Such values are counted into stretches, and only the few stretches with many values are sorted.
+//! For unsorted rows, looking up positions is faster than sorting the rows, because several lookups
+//! wait for memory at the same time. Unsorted values that are evenly distributed do not have to be
+//! sorted either. Such values are distributed into stretches by counting, and only the few
+//! stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
-//! The directory takes up to 4 bytes per value, and 20 bytes per key. A lookup takes a few steps,
-//! and never more than two binary searches.
+//! The directory takes up to 4 bytes per value and 20 bytes per key. A lookup takes a few steps and
+//! at most two binary searches.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
@@ -37,42 +38,42 @@ use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
-/// The number of rows that are looked up together. With half or twice as many rows, a lookup takes
-/// 1.5 times as long.
+/// The number of rows that are looked up together. With half as many or twice as many rows, a
+/// lookup takes 1.5 times as long.
 const BLOCK: usize = 8;
 
-/// The number of left rows in a task, small enough for a stop to be noticed soon and for threads to
-/// finish together.
+/// The number of left rows in a task. Tasks are small enough for a stop to be noticed soon and for
+/// all threads to finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
-/// Most stretches have at most this many values. The values of such a stretch are compared without
-/// a branch, in any order.
+/// Most stretches have at most this many values. The values in such a stretch are compared without
+/// a branch, regardless of their order.
 const FEW: usize = 4;
 
 /// A stretch with more values than this is crowded.
 const CROWD: usize = 8;
 
-/// If there are more values per left row than this, sorting the left rows takes less time than
-/// recording the values.
+/// If there are more than this many values per left row, sorting the left rows takes less time than
+/// building a directory of the values.
 const VALUES_A_ROW: usize = 16;
 
 /// The approximate number of values in a segment, if a key has several segments. A search within a
-/// segment is fast.
+/// segment of this size is fast.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// A range is full if it has `FULL` times as many values as the mean. If more than one in `UNEVEN`
-/// values is in a full range, the values are sorted, and each key has its own stretches.
+/// A range is full if it has more than `FULL` times the mean number of values. If more than one in
+/// `UNEVEN` values is in a full range, the values are sorted, and each key gets its own stretches.
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 
-/// The first position of each stretch of each key's values. Stretches are in the order of their
-/// values.
+/// The first position of each stretch, for the stretches of all keys. The stretches of a key are in
+/// value order.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
-    /// In stretches with more than [`FEW`] values, the values are sorted.
+    /// The values are sorted within each stretch that has more than [`FEW`] values.
     values: Times<'a>,
-    /// The first segment of rows without a key, which have no values, followed by the first segment
-    /// of each key and the number of segments.
+    /// The number of the first segment for each key, followed by the number of segments. The list
+    /// begins with the segment for rows without a key, which has no values.
     keys: Vec<u32>,
     /// The segments, followed by an end marker.
     segments: Vec<Segment>,
@@ -80,21 +81,21 @@ pub(crate) struct Directory<'a> {
     starts: Pages<u32>,
 }
 
-/// Some adjacent values of a key: all of them, or those in a range. A segment has at least one
+/// Adjacent values of a key: all of its values, or those in a range. A segment has at least one
 /// stretch.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// The first value.
     low: i64,
-    /// The number of the first stretch.
+    /// The number of the segment's first stretch.
     first: u32,
-    /// The length of a stretch, as a power of two.
+    /// The binary logarithm of the length of a stretch.
     shift: u32,
 }
 
 impl Segment {
-    /// Creates the segment for these values, with stretches numbered from `first`, and returns
-    /// their number.
+    /// Creates the segment for these values, whose stretches are numbered from `first` on. Also
+    /// returns the number of stretches.
     fn new(values: &[i64], first: u32) -> (Self, u32) {
         let [low, .., high] = values else {
             return (Segment { low: values.first().copied().unwrap_or(0), first, shift: 0 }, 1);
@@ -105,8 +106,8 @@ impl Segment {
         (Segment { low: *low, first, shift }, (span >> shift) as u32 + 1)
     }
 
-    /// Returns the stretch of a value, or the nearest one, given the first stretch of the next
-    /// segment.
+    /// Returns the stretch that contains a value, or the nearest stretch, given the first stretch
+    /// of the next segment.
     #[inline(always)]
     fn stretch(self, value: i64, end: u32) -> u32 {
         let distance = value.max(self.low).wrapping_sub(self.low).cast_unsigned() >> self.shift;
@@ -114,7 +115,7 @@ impl Segment {
     }
 }
 
-/// Returns whether many of the values are in crowded stretches, according to a sample.
+/// Returns whether many of the values are in crowded stretches, judging by a sample.
 fn are_crowded(values: &[i64]) -> bool {
     const SAMPLES: usize = 32;
     if values.len() <= 2 * SEGMENT {
@@ -130,8 +131,8 @@ fn are_crowded(values: &[i64]) -> bool {
     (0..SAMPLES).filter(|&sample| is_crowded(sample)).count() > SAMPLES / 8
 }
 
-/// Calls `each` with the starts of the segments of a key's values. Equal values are in the same
-/// segment.
+/// Calls `each` with the start of each segment of a key's values. Equal values are always in the
+/// same segment.
 fn cut(values: &[i64], mut each: impl FnMut(usize)) {
     each(0);
     if !are_crowded(values) {
@@ -151,8 +152,8 @@ fn cut(values: &[i64], mut each: impl FnMut(usize)) {
 }
 
 impl<'a> Directory<'a> {
-    /// Creates a directory of values that are sorted within each key, given the start of each key's
-    /// values and the end of all values.
+    /// Creates a directory of values that are sorted within each key. `of_keys` contains the start
+    /// of each key's values, followed by the end of all values.
     pub(crate) fn new(
         of_keys: &[u32],
         values: &'a [i64],
@@ -205,7 +206,7 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Borrowed(values), keys, segments, starts: starts.written() })
     }
 
-    /// Creates a directory of the times of a side, whose keys must be below `key_count`.
+    /// Creates a directory of the times on one side, whose keys must be below `key_count`.
     pub(crate) fn of_side(
         side: JoinColumns<'a>,
         key_count: usize,
@@ -226,8 +227,8 @@ impl<'a> Directory<'a> {
         Ok(Directory { values, keys, segments, starts })
     }
 
-    /// Creates a directory of unsorted values. Evenly distributed values are moved twice: to their
-    /// range, and within a cache to their stretch.
+    /// Creates a directory of unsorted values. Evenly distributed values are moved twice: first to
+    /// their range, and then, within a cache, to their stretch.
     fn spread(
         keys: &[u32],
         values: &[i64],
@@ -278,13 +279,13 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Owned(ts), keys, segments, starts: starts.written() })
     }
 
-    /// Returns whether left rows should be looked up among this number of values: whether the rows
-    /// are unsorted and not too few.
+    /// Returns whether left rows should be looked up among this number of values. Lookups are used
+    /// if the left rows are unsorted and there are enough of them.
     pub(crate) fn pays(left: &[i64], values: usize, driver: &Driver) -> Result<bool, Stopped> {
         Ok(left.len() >= values / VALUES_A_ROW && !are_sorted(&[left], driver)?)
     }
 
-    /// Returns the same data as slices, for frequent reads.
+    /// Returns the contents as slices, because they are read often.
     fn slices(&self) -> Slices<'_> {
         let Directory { values, keys, segments, starts } = self;
         Slices { values, keys, segments, starts }
@@ -294,7 +295,7 @@ impl<'a> Directory<'a> {
 /// Some adjacent ranges of unsorted values.
 struct Spread<'a> {
     low: i64,
-    /// The length of a stretch, and the number of stretches per range, as powers of two.
+    /// The binary logarithms of the length of a stretch and of the number of stretches per range.
     shift: u32,
     bits: u32,
     /// The start of each range, followed by the end of the last one.
@@ -305,7 +306,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Groups the values by stretch, and sorts those of a stretch if there are many.
+    /// Groups the values by stretch. If a stretch has many values, they are sorted.
     fn run(self) {
         let Spread { low, shift, bits, places, mut values, ends } = self;
         let mask = (1_u64 << bits) - 1;
@@ -352,7 +353,7 @@ struct Slices<'a> {
 }
 
 impl Slices<'_> {
-    /// Returns the stretch of a key's value, or the nearest one.
+    /// Returns the stretch that contains a key's value, or the nearest stretch.
     #[inline(always)]
     fn stretch(self, key: u32, value: i64) -> u32 {
         // A row without a key has the largest number as its key.
@@ -367,15 +368,15 @@ impl Slices<'_> {
     }
 }
 
-/// Returns a value and the next one, with a single bounds check.
+/// Returns the value at a position and the next value, with a single bounds check.
 #[inline(always)]
 fn two<T: Copy>(values: &[T], at: u32) -> [T; 2] {
     let both = &values[at as usize..at as usize + 2];
     [both[0], both[1]]
 }
 
-/// Records the first positions of stretches from number `from` on, which belong to one key with
-/// these values from position `first` on.
+/// Records the first position of each stretch, starting with stretch number `from`. The stretches
+/// contain these values of one key, the first of which is at position `first`.
 fn note(
     values: &[i64],
     first: u32,
@@ -400,9 +401,9 @@ fn note(
     }
 }
 
-/// Returns the run of each left row. The run starts at the first value of `firsts` that is not
-/// before the row's reach, and ends at the first value of `lasts` that is after it. Both
-/// directories must have the same keys.
+/// Returns the run of each left row. A run starts at the first value of `firsts` that is at or
+/// after the start of the row's reach, and ends at the first value of `lasts` that is after the end
+/// of the reach. Both directories must have the same keys.
 pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
     [firsts, lasts]: [&Directory<'_>; 2],
@@ -432,8 +433,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// Left rows in progress: the first and the last value of each row's run, the stretches of both,
-/// and the positions of these stretches.
+/// Left rows in progress: the first and the last value in each row's run, the stretches of both
+/// values, and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],
@@ -441,14 +442,14 @@ struct LeftBlock {
     places: [[Places; 2]; BLOCK],
 }
 
-/// The first position of a stretch, and that of the next one.
+/// The first positions of a stretch and of the next one.
 type Places = [u32; 2];
 
 impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for DirectorySearch<'_, R, T> {
     type Output = ();
 
-    /// Looks rows up in three steps. Each step prefetches the memory that the next step reads.
-    /// While the memory for one block of rows arrives, the steps of other blocks are executed.
+    /// Looks up rows in three steps. Each step prefetches the memory that the next step reads.
+    /// While one block of rows waits for memory, the steps of other blocks are executed.
     #[inline(always)]
     fn run(mut self) {
         let mut blocks = [LeftBlock::default(); 3];
@@ -512,7 +513,8 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
     }
 }
 
-/// Returns the first position between `from` and `to` whose value is not `before`, or `to`.
+/// Returns the first position between `from` and `to` whose value is not `before`, or `to` if there
+/// is none.
 #[inline(always)]
 fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;
@@ -538,8 +540,8 @@ mod tests {
     use crate::order::OrderedTimes;
     use crate::rows::RowEnds;
 
-    /// Generates keys and values that are close together, with many equal ones, in clusters, or far
-    /// apart.
+    /// Generates keys and values. The values are close together with many equal ones, in clusters,
+    /// or far apart.
     fn rows(most: usize) -> impl Strategy<Value = Vec<(u32, i64)>> {
         let key = prop_oneof![8 => 0..3_u32, 1 => Just(4), 1 => Just(NO_KEY)];
         let near = -30..30_i64;

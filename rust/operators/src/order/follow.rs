@@ -1,9 +1,9 @@
-//! Follows the rows of each key in time order, starting from the position that the previous row has
-//! reached.
+//! Follows the rows of each key in time order. Each row starts at the position that the previous
+//! row with the same key has reached.
 //!
-//! The rows of a side can be in time order, regardless of their keys. For such rows, a thread
-//! stores a position for each key. Rows in another order are grouped, and each group is followed
-//! from its start.
+//! If the rows of a side are in time order, regardless of their keys, each thread stores a position
+//! for each key. Rows in any other order are grouped by key, and each group is followed from its
+//! start.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
@@ -13,15 +13,16 @@ use super::JoinColumns;
 use super::group::{Groups, Value, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows in a task, small enough for a stop to be noticed soon and for threads to
-/// finish together.
+/// The number of rows in a task. Tasks are small enough for a stop to be noticed soon and for all
+/// threads to finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
-/// The maximum number of keys for which a thread stores its position. With up to 12 bytes per key,
-/// the positions take a large part of a 2 MiB cache.
+/// The maximum number of keys for which a thread stores positions. With up to 12 bytes per key, the
+/// positions take up a large part of a 2 MiB cache.
 const CURSORS: usize = 1 << 16;
 
-/// Finds a result for each row, given a position that an earlier row of its key has reached.
+/// Finds a result for each row, starting at the position that an earlier row with the same key has
+/// reached.
 pub(crate) trait Follow: Sync {
     /// The type of positions.
     type Place: Copy + Default + Send;
@@ -32,12 +33,12 @@ pub(crate) trait Follow: Sync {
     fn begin(&self, key: u32) -> Self::Place;
 
     /// Returns the result for the row with this number and time. `place` is the position of an
-    /// earlier row of the key, and is moved to that of this row. Implementations are inlined, to be
-    /// compiled for wide instructions.
+    /// earlier row with the same key, and is updated to the position of this row. Implementations
+    /// are inlined, so that they are compiled for wide instructions.
     fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Output;
 }
 
-/// The position that has been reached in one group.
+/// The position that has been reached in a group.
 #[derive(Clone, Copy, Debug)]
 struct Cursor<P> {
     key: u32,
@@ -83,8 +84,8 @@ pub(crate) fn follow<F: Follow>(
 /// Follows rows whose times are in nondecreasing order, with one cursor per key.
 ///
 /// A thread processes its tasks in row order, so its cursors only move forward. Two keys can share
-/// a cursor. When a key takes over a shared cursor, it starts at the start of its group, from where
-/// galloping is a binary search.
+/// a cursor. When a key takes over a shared cursor, the cursor moves to the start of the key's
+/// group. From there, galloping is as fast as a binary search.
 fn in_row_order<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
@@ -105,7 +106,7 @@ fn in_row_order<F: Follow>(
     Ok(())
 }
 
-/// The rows of a task, and the cursors of its thread, whose number is a power of two.
+/// The rows of a task, and the cursors of its thread. The number of cursors is a power of two.
 struct InRowOrder<'a, F: Follow> {
     follow: &'a F,
     /// The number of the first row.
@@ -140,7 +141,7 @@ impl<F: Follow> Work for InRowOrder<'_, F> {
     }
 }
 
-/// Follows rows that are grouped, each group from its start.
+/// Follows rows that are grouped by key. Each group is followed from its start.
 fn by_group<F: Follow>(
     side: Groups<'_>,
     follow: &F,
@@ -156,7 +157,7 @@ fn by_group<F: Follow>(
     side.put_by_row(by_group.written(), found, driver)
 }
 
-/// The positions of a task, which can begin within a group.
+/// The positions of a task. The first position can be within a group.
 struct ByGroup<'a, 'b, F: Follow> {
     follow: &'a F,
     side: &'a Groups<'b>,

@@ -13,7 +13,7 @@ use super::JoinColumns;
 use super::sort::{SortedRows, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows whose values, of 8 bytes each, fit in half of a small cache.
+/// The number of rows whose 8-byte values fit in half of a small cache.
 const CACHED_ROWS: usize = 1 << 14;
 
 /// An 8-byte value that is moved together with a row.
@@ -102,8 +102,8 @@ impl<'a> Groups<'a> {
         self.numbers
     }
 
-    /// Copies the value of each row, given in the order of the groups, to the row's position in
-    /// `out`. Rows without a key get the default value.
+    /// Copies the value of each row to the row's position in `out`. The values are given in group
+    /// order. Rows without a key get the default value.
     pub(crate) fn put_by_row<T: Value>(
         &self,
         values: Pages<T>,
@@ -160,8 +160,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The times of a side, sorted by key and then by time. The result is like [`Groups`] without row
-/// numbers, and takes less work.
+/// The times of a side, sorted by key and then by time. This is like [`Groups`] without row
+/// numbers, but takes less work.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
     /// The start of each key's times, followed by the number of rows that have a key.
@@ -205,7 +205,8 @@ impl<'a> OrderedTimes<'a> {
     }
 }
 
-/// Sorts the rows of a side by key and then by time, with their row numbers on request.
+/// Sorts the rows of a side by key and then by time. Row numbers are moved along if they are
+/// requested.
 fn sort_side(
     keys: &[u32],
     ts: &[i64],
@@ -243,7 +244,7 @@ pub(crate) fn are_sorted(columns: &[&[i64]], driver: &Driver) -> Result<bool, St
 }
 
 /// Partitions the rows by key, in one or two levels, and returns the start of each key's rows. Row
-/// numbers are written on request.
+/// numbers are written only if they are requested.
 pub(crate) fn partition(
     keys: &[u32],
     ts: &[i64],
@@ -315,7 +316,7 @@ pub(crate) fn partition(
     Ok(all)
 }
 
-/// Splits values like [`split_buckets`]; if there are no values, returns `None` for each bucket.
+/// Splits values like [`split_buckets`], or returns `None` for each bucket if there are no values.
 pub(super) fn split_some<'a, T>(
     values: Option<&'a mut [T]>,
     starts: &[u32],
@@ -326,7 +327,7 @@ pub(super) fn split_some<'a, T>(
     }
 }
 
-/// Partitions rows in one level on all threads.
+/// Partitions rows in one level, using all threads.
 fn scatter<'a>(
     rows: Rows<'a>,
     buckets: Buckets,
@@ -349,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the keys of rows, one in eleven of which has no key.
+    /// Returns the keys of rows. One in eleven rows has no key.
     fn keys(rows: usize, key_count: u32) -> Vec<u32> {
         let key = |row| if row % 11 == 5 { NO_KEY } else { row * 7 % key_count };
         (0..rows as u32).map(key).collect()

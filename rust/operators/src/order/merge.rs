@@ -1,10 +1,11 @@
-//! Merges sorted runs: determines which rows are adjacent in the merged order, and sorts them.
+//! Merges sorted runs: determines which rows are adjacent in the merged order, and then sorts them.
 //!
-//! All runs are cut at the position of a row of the longest run, so that all rows before the cuts
-//! precede all rows after them. The rows are first cut in two at the middle of the longest run,
-//! then each half again, and so on, into stretches that threads process. A thread then cuts slabs
-//! that fit in a cache off the front of its stretch, and [merges](Slabs) each of them. A thread
-//! guesses the position of a cut, and reads the times around the guess, which it needs soon anyway.
+//! A row of the longest run determines where all runs are cut. All rows before the cuts precede all
+//! rows after them. The rows are first cut in two at the middle of the longest run. Each half is
+//! then cut in the same way, and so on, down to stretches that threads process. A thread cuts slabs
+//! off the front of its stretch and [merges](Slabs) each of them. A slab fits in a cache. To find a
+//! cut, the thread guesses its position and reads the times around the guess, which are needed soon
+//! anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -20,30 +21,31 @@ use tidegate_structures::memory::gather::prefetch;
 use super::group::are_sorted;
 use crate::driver::{Driver, Stopped};
 
-/// The maximum number of runs that are merged. If there were more runs, most rows of a slab would
-/// each be from a different run.
+/// The maximum number of runs that are merged. With more runs, most rows of a slab would each be
+/// from a different run.
 pub const MAX_RUNS: usize = 1 << 12;
 
-/// The number of rows that are merged together, and the share of each run if there are many runs.
+/// The number of rows that are merged together.
 const SLAB_ROWS: usize = 1 << 12;
+/// The number of rows per run that are merged together, if there are many runs.
 const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 
-/// The maximum number of rows that are merged together, regardless of the guess.
+/// The maximum number of rows that are merged together, no matter how wrong a guess is.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
 /// The number of times that are read around a guess.
 const AROUND: usize = 32;
 
-/// Rows that are consecutive in the order of all runs: one range per run.
+/// Rows that are consecutive in the merged order of all runs, stored as one range per run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     ranges: Vec<Range<usize>>,
     rows: usize,
 }
 
-/// Divides the rows of sorted runs into stretches that follow each other in the order of time, run
-/// and row. A stretch has at most `most` rows, or as many rows as there are runs. Returns `None` if
-/// the times of any run are not sorted.
+/// Divides the rows of sorted runs into consecutive stretches. The rows are ordered by time, then
+/// by run, then by position. A stretch has at most `most` rows, or at most as many rows as there
+/// are runs, whichever is more. Returns `None` if the times of any run are not sorted.
 ///
 /// # Panics
 ///
@@ -105,8 +107,8 @@ impl Stretch {
         }
     }
 
-    /// Prefetches the next times of each run, as many as this stretch has, since a merge needs a
-    /// time before it knows which run is next.
+    /// Prefetches as many times of each run as this stretch has, starting after the stretch. A
+    /// merge needs the next time of each run before it can determine which run is next.
     fn announce_next(&self, runs: &[&[i64]]) {
         const LINE: usize = 64 / size_of::<i64>();
         for (range, run) in self.ranges.iter().zip(runs) {
@@ -115,7 +117,7 @@ impl Stretch {
         }
     }
 
-    /// Removes about `share` of the rows from the front, or all of them if there are not many more.
+    /// Removes about `share` rows from the front, or all rows if there are not many more.
     fn cut_off(&mut self, runs: &[&[i64]], share: usize) -> Stretch {
         if self.rows <= share + share / 2 {
             return std::mem::replace(self, Stretch::of(Vec::new()));
@@ -153,8 +155,9 @@ impl Stretch {
         (0..self.ranges.len()).max_by_key(|&run| self.ranges[run].len()).unwrap_or(0)
     }
 
-    /// Cuts off the rows before the row at position `at` in the range of the run `by`. `search`
-    /// returns how many times in a range are at most a limit.
+    /// Cuts all runs at the row with position `at` in the range of run `by`. Returns the rows
+    /// before the cuts and the rows after them. `search` returns the number of times in a range
+    /// that are at most a given limit.
     fn cut_at(
         &self,
         runs: &[&[i64]],
@@ -182,7 +185,7 @@ impl Stretch {
     }
 }
 
-/// Returns how many of the times are at most `limit`, starting the search at `guess`.
+/// Returns the number of times that are at most `limit`, starting the search at `guess`.
 fn near(times: &[i64], guess: usize, limit: i64) -> usize {
     let start = guess.saturating_sub(AROUND);
     let around = &times[start..times.len().min(guess + AROUND)];
@@ -241,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Merges the runs in one stretch, from which slabs are cut off.
+    /// Checks the result of merging the runs in one stretch, from which slabs are cut off.
     fn check(runs: &[Vec<i64>]) {
         let runs: Vec<&[i64]> = runs.iter().map(Vec::as_slice).collect();
         let rows =

@@ -1,14 +1,15 @@
 //! Sorts rows by time, stably.
 //!
-//! - Keys with many rows: rows are partitioned by key and by equal ranges of time in one step
+//! - If keys have many rows, the rows are partitioned by key and by time range in one step
 //!   ([`sort_by_key`]). Each range is then sorted in a cache.
-//! - Keys with few rows: rows are partitioned by key, and each group is sorted in a cache
-//!   ([`sort_groups`]). A group with far more rows than others is partitioned by its own range of
-//!   time. Times can therefore have any distribution.
-//! - In a cache, few rows are sorted by insertion. More rows are distributed into buckets by their
-//!   highest bits, and rows in crowded buckets are sorted by comparisons.
+//! - If keys have few rows, the rows are partitioned by key, and each group is sorted in a cache
+//!   ([`sort_groups`]). A group with far more rows than the others is partitioned by its own time
+//!   ranges. Times can therefore have any distribution.
+//! - In a cache, a small number of rows is sorted by insertion. More rows are distributed into
+//!   buckets by their highest bits. If any bucket is crowded, all rows are sorted by comparisons
+//!   instead.
 //!
-//! Row numbers are moved with the times on request.
+//! If row numbers are requested, they are moved together with the times.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -17,27 +18,26 @@ use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_
 use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows that a task sorts or checks at a time, small enough for a stop to be noticed
-/// soon.
+/// The number of rows that a task sorts or checks at a time. This number is small enough for a stop
+/// to be noticed soon.
 const TASK_ROWS: usize = 1 << 18;
 
-/// The maximum number of rows that are sorted without partitioning: at 16 bytes each, they take
+/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, they take up
 /// half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
 /// The maximum number of rows that are sorted in place.
 const FEW_ROWS: usize = 16;
 
-/// If a bucket has more words than this, it takes too long to move them to their positions one by
-/// one.
+/// Moving the words of a bucket to their positions one by one takes too long if the bucket has more
+/// words than this.
 const CROWDED: u32 = 32;
 
-/// The target number of rows in a range of times, which is small enough for sorting in the smallest
-/// cache.
+/// The target number of rows in a time range. That many rows can be sorted in the smallest cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
-/// Sorts each group by time, stably, and returns whether all of them were already sorted. Row
-/// numbers, if there are any, are moved with their times.
+/// Sorts each group by time, stably, and returns whether all groups were already sorted. Row
+/// numbers, if any, are moved together with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
@@ -73,7 +73,7 @@ pub(crate) fn sort_groups(
     Ok(all)
 }
 
-/// Memory in which groups are sorted one after the other.
+/// Memory that is reused for sorting one group after another.
 #[derive(Default)]
 struct Scratch {
     words: Vec<u64>,
@@ -108,8 +108,8 @@ fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     }
 }
 
-/// Sorts rows in a cache, as numbers of (time, position), which are combined into one word if they
-/// fit.
+/// Sorts rows in a cache. If the time and the position of a row fit in one word together, words are
+/// sorted instead of pairs.
 fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
     let place_bits = usize::BITS - (ts.len() - 1).leading_zeros();
@@ -147,11 +147,11 @@ fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
 }
 
 impl Scratch {
-    /// Sorts the words, which have `bits` bits.
+    /// Sorts the words, each of which has `bits` bits.
     ///
-    /// The words are counted in about two buckets per word, by their highest bits, and put in the
-    /// order of the buckets. Each word is then only one or two positions away from its final
-    /// position, and is moved there. Words in crowded buckets are sorted by comparisons instead.
+    /// The words are distributed into buckets by their highest bits. There are about two buckets
+    /// per word. Each word is then only one or two positions away from its final position, and is
+    /// moved there. If any bucket is crowded, all words are sorted by comparisons instead.
     fn sort_words(&mut self, bits: u32) {
         let bucket_bits = self.words.len().ilog2() + 1;
         let bucket = |word: u64| (word >> bits.saturating_sub(bucket_bits)) as usize;
@@ -186,7 +186,7 @@ impl Scratch {
     }
 }
 
-/// Sorts rows like [`sort`], on all threads.
+/// Sorts rows like [`sort`], using all threads.
 fn sort_large(
     ts: &mut [i64],
     numbers: Option<&mut [u32]>,
@@ -209,7 +209,7 @@ fn sort_large(
     Ok(false)
 }
 
-/// Returns the sorted times and, on request, the original position of each.
+/// Returns the sorted times and, if requested, the original position of each time.
 pub(super) fn sort_rows(
     ts: &[i64],
     with_places: bool,
@@ -234,17 +234,17 @@ pub(super) struct SortedRows {
     pub(super) ts: Pages<i64>,
     /// The row numbers, if they were requested.
     pub(super) numbers: Option<Pages<u32>>,
-    /// `true` if the row numbers of each key are in ascending order; `false` if this is not known.
+    /// `true` if the row numbers of each key are known to be in ascending order.
     pub(super) ascending: bool,
 }
 
-/// Returns whether keys have so many rows each that [`sort_by_key`] should sort them.
+/// Returns whether the keys have so many rows that [`sort_by_key`] should sort them.
 pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
     rows / key_count.max(1) > CACHED_ROWS / 2
 }
 
-/// Sorts the rows of few keys with many rows each, by partitioning them by key and range of time in
-/// one step.
+/// Sorts rows that have few keys, with many rows per key. The rows are partitioned by key and time
+/// range in one step.
 pub(super) fn sort_by_key(
     keys: &[u32],
     ts: &[i64],
@@ -255,12 +255,12 @@ pub(super) fn sort_by_key(
     RowsByRange::new(keys, ts, key_count, with_numbers, driver)?.sorted(driver)
 }
 
-/// Rows partitioned by key and range of time, in any order within a range.
+/// Rows partitioned by key and time range. Within a range, rows are in any order.
 #[derive(Debug)]
 pub(super) struct RowsByRange {
     /// The smallest of all times.
     pub(super) low: i64,
-    /// The length of a range, as a power of two.
+    /// The binary logarithm of the length of a range.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
     /// The start of each range of each key, followed by the number of rows that have a key.
@@ -328,7 +328,7 @@ impl RowsByRange {
     }
 }
 
-/// Returns the smallest and the largest of some times.
+/// Returns the smallest and the largest time.
 fn span(ts: &[i64]) -> (i64, i64) {
     // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))

@@ -12,17 +12,18 @@
 //! ```
 //!
 //! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
-//! follow the sorted starts and the sorted ends of each key ([`follow`]). Other left rows are not
-//! sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted only
-//! where lookups reach them.
+//! are followed through the sorted starts and the sorted ends of each key ([`follow`]). Other left
+//! rows are not sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are
+//! sorted only as far as the lookups require.
 //!
 //! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
-//! right rows are copied, which takes 16 bytes per row. For unsorted left rows, positions are
-//! stored, which takes up to 4 bytes for each start and each end. A left row takes 8 bytes.
+//! right rows are copied, which takes 16 bytes per row. If the left rows are unsorted, positions
+//! are stored as well, which takes up to 4 bytes for each start and each end. Each left row takes 8
+//! bytes.
 //!
 //! # Sources
 //!
-//! Counting by two searches is the method of BITS: Layer, Skadron, Robins, Hall and Quinlan,
+//! Counting by two searches is the method used by BITS: Layer, Skadron, Robins, Hall and Quinlan,
 //! "Binary Interval Search: a scalable algorithm for counting interval intersections"
 //! (Bioinformatics 29, 2013).
 
@@ -32,8 +33,9 @@ use crate::matches::{Matches, Run};
 use crate::order::{Directory, Follow, OrderedTimes, follow, look_up, step};
 use crate::rows::RowEnds;
 
-/// Returns the number of right rows that overlap each left row, as matches whose runs have the
-/// correct lengths but contain arbitrary right rows. No row may end before it starts.
+/// Returns the number of right rows that overlap each left row. The result is in the form of
+/// matches whose runs have the correct lengths but contain arbitrary right rows. No row may end
+/// before it starts.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -83,7 +85,7 @@ pub fn count_overlaps(
 /// Counts the right rows that end before a left row starts, and the right rows that start before it
 /// ends.
 struct StartEndCounter<'a> {
-    /// The start of each key's right rows.
+    /// The position at which each key's right rows begin.
     of_keys: &'a [u32],
     /// The sorted starts of each key's right rows.
     starts: &'a [i64],

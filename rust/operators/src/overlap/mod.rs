@@ -11,33 +11,32 @@
 //!
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and sorted by start
 //!    within each key. The partners that start within a left row are then adjacent.
-//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open at its
-//!    start. For certain times, lists of the open rows are stored. All lists together have at most
-//!    as many entries as there are rows. A left row is compared with at most twice the number of
-//!    its partners, or with seven more rows than it has partners.
+//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open when the
+//!    left row starts. Lists of the open rows are stored for certain times. All lists together have
+//!    at most as many entries as there are rows. A left row is compared with at most twice the
+//!    number of its partners, or with seven more rows than it has partners.
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
-//!    that starts before its end. Both the list and the row move only a little from one left row of
-//!    a key to the next.
-//! 4. *List* ([`Overlaps::matches`]): compares the start of the left row with the rows of that
-//!    list. The start is also compared with the rows that start between the list and the end of the
-//!    left row.
+//!    that starts before its end. From one left row of a key to the next, both the list and the
+//!    right row move only a little.
+//! 4. *List* ([`Overlaps::matches`]): compares the left row with the rows in that list, and with
+//!    the rows that start between the time of the list and the end of the left row.
 //!
 //! The work is O(n log n + m log m + pairs) regardless of the lengths of rows. A few long rows are
-//! stored in lists, and do not slow down other rows. If right rows are not sorted by start, the
-//! partners of each left row are sorted, too. Computing only the number of pairs is cheaper
-//! ([`count_overlaps`]).
+//! stored in lists and do not slow down the search for other rows. If the right rows are not sorted
+//! by start, the partners of each left row are sorted as well. Computing only the number of pairs
+//! is cheaper ([`count_overlaps`]).
 //!
 //! # Trade-offs
 //!
-//! The right side is copied as (end, row number), which takes 12 bytes per row. Lists take up to 4
-//! bytes per row, and windows 16 bytes each: one window per key, and at most one per eight rows. A
-//! left row takes 8 bytes. A pair takes 4 bytes, and twice that while a page is assembled. Row
-//! numbers have 32 bits.
+//! The ends and row numbers of the right side are copied, which takes 12 bytes per row. Lists take
+//! up to 4 bytes per row. A window takes 16 bytes, and there is one window per key, plus at most
+//! one per eight rows. A left row takes 8 bytes. A pair takes 4 bytes, or 8 bytes while a page is
+//! assembled. Row numbers have 32 bits.
 //!
 //! # Sources
 //!
 //! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
-//! Query-Answering" (SIAM Journal on Computing 15, 1986), which are rebuilt once half of their rows
+//! Query-Answering" (SIAM Journal on Computing 15, 1986). They are rebuilt once half of their rows
 //! are closed.
 //!
 //! # Files
@@ -91,8 +90,8 @@ impl<'a> IntervalColumns<'a> {
     }
 }
 
-/// The right rows that overlap each left row. Pairs are listed only on request, since not all of
-/// them may fit in memory.
+/// The right rows that overlap each left row. Pairs are listed only on request, because they may
+/// not all fit in memory.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -117,8 +116,8 @@ pub struct Overlaps {
 
 impl Overlaps {
     /// Finds the reach of each left row among the right rows. `key_count` must be greater than
-    /// every key on both sides. Rows whose end is before their start are compared unchanged; the
-    /// bounds on work and memory do not hold for them.
+    /// every key on both sides. Rows that end before they start are compared like all others, but
+    /// the bounds on work and memory do not hold for them.
     ///
     /// # Panics
     ///
@@ -156,8 +155,8 @@ impl Overlaps {
         self.right_rows
     }
 
-    /// Returns the left rows from `start` on that are compared with at most `most` right rows in
-    /// total, or only the first of them.
+    /// Returns left rows from `start` on that are compared with at most `most` right rows in total.
+    /// If the first row alone exceeds this limit, returns only that row.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
         let fits = |reached: &&WindowReach| {
@@ -224,8 +223,8 @@ impl Follow for OverlapReach<'_> {
     }
 }
 
-/// Returns the values in the order of positions, given the row number at each position; without
-/// `numbers`, positions are row numbers.
+/// Returns the values in the order of positions, given the row number at each position. If
+/// `numbers` is `None`, positions are row numbers.
 fn by_place(
     values: &[i64],
     numbers: Option<&[u32]>,

@@ -1,13 +1,13 @@
 //! Lists of the rows that are open at certain times.
 //!
-//! A *window* begins at a time, and lists the rows of a key that started before it and end at that
-//! time or later. A row that is open at a given time is therefore in the list of the last window
-//! that begins before this time, or it has started since.
+//! A *window* begins at a certain time. It lists the rows of a key that started before that time
+//! and end at that time or later. A row that is open at a given time is therefore in the list of
+//! the last window that begins before this time, or has started since then.
 //!
-//! A new window begins when as many rows have ended since the last one as are still open. Before
-//! that time, more than half of the rows that were listed or have started since are open. The new
-//! list is not longer than the number of rows that have ended since the last one. All lists
-//! together therefore have at most as many entries as there are rows.
+//! A new window begins once as many rows have ended in the current window as are still open. Until
+//! then, more than half of the rows that were listed or have started since are still open. The new
+//! list has at most as many entries as rows have ended in the current window. All lists together
+//! therefore have at most as many entries as there are rows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -16,11 +16,11 @@ use super::by_place;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::order::{Groups, gallop};
 
-/// The minimum number of rows that end in a window, because comparing a few rows takes less time
-/// than finding a window.
+/// The minimum number of rows that end in a window. Comparing fewer rows takes less time than
+/// finding a window.
 const ENDED: u32 = 8;
 
-/// The rows that a left row reaches.
+/// The right rows that a left row is compared with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(super) struct WindowReach {
@@ -39,14 +39,15 @@ struct OverlapWindow {
     list: u32,
 }
 
-/// The windows of all keys over the right rows.
+/// The windows over the right rows, for all keys.
 #[derive(Debug)]
 pub(super) struct OverlapWindows {
     /// The first window of each key, followed by the number of windows.
     starts: Vec<u32>,
-    /// The start time of each window. The first window of a key is open from the beginning of time.
+    /// The start time of each window. The first window of a key begins at the smallest possible
+    /// time.
     times: Vec<i64>,
-    /// The windows, followed by an entry for the end of the lists.
+    /// The windows, followed by an entry that marks the end of the lists.
     windows: Vec<OverlapWindow>,
     /// The listed positions, in ascending order within each list.
     open: Vec<u32>,
@@ -69,8 +70,8 @@ struct KeyWindows {
 }
 
 impl OverlapWindows {
-    /// Creates the windows of rows that are grouped by key and start. The arguments contain the end
-    /// of each row, and the sorted ends of each key.
+    /// Creates the windows of rows that are grouped by key and start. `ends` contains the end of
+    /// each row, and `sorted_ends` contains the sorted ends of each key.
     pub(super) fn new(
         groups: &Groups<'_>,
         ends: &[i64],
@@ -125,7 +126,7 @@ impl OverlapWindows {
         Ok(windows)
     }
 
-    /// Returns the same windows, with the numbers of the rows.
+    /// Returns the same windows, together with the numbers of the rows.
     pub(super) fn with_numbers(self, groups: Groups<'_>) -> Self {
         OverlapWindows { numbers: groups.into_numbers(), ..self }
     }
@@ -201,13 +202,14 @@ impl OverlapWindows {
     }
 }
 
-/// Returns a position in the lists, which have at most as many entries as there are rows.
+/// Converts a position in the lists to 32 bits. The lists have at most as many entries as there are
+/// rows.
 fn place(at: usize) -> u32 {
     u32::try_from(at).expect("rows must not end before they start")
 }
 
 impl KeyWindows {
-    /// Adds the windows of the key whose rows are at these positions.
+    /// Adds the windows of a key whose rows are at the positions `at`.
     fn add(
         &mut self,
         starts: &[i64],

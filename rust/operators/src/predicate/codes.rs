@@ -1,4 +1,5 @@
-//! Codes of a column: numbers in equal steps from its smallest to its largest value.
+//! Codes for the values of a column. The codes divide the span from the smallest to the largest
+//! value into equal steps.
 
 use tidegate_structures::simd::bitmaps::{BUCKETS, Bitmaps};
 use tidegate_structures::simd::scan::Span;
@@ -9,21 +10,21 @@ use super::numbers::{Number, Numbers, Operand, with_values};
 /// The form in which codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Few codes, each with a bitmap of its rows.
+    /// One bitmap of rows per code, for a small number of codes.
     Bitmaps,
     /// Numbers of 16 bits.
     Words,
 }
 
-/// A column's codes. A larger number never has a smaller code, so a range of numbers is within a
-/// range of codes.
+/// A column's codes. A larger number never has a smaller code, so a range of numbers corresponds to
+/// a range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {
     pub(super) values: Values,
     low: f64,
     scale: f64,
     largest: u16,
-    /// An empty column with the number type of the codes.
+    /// An empty column of the same type as the coded numbers.
     like: Numbers,
 }
 
@@ -34,7 +35,7 @@ pub(super) enum Values {
 }
 
 impl Codes {
-    /// Creates codes for the rows of an operand in `order`.
+    /// Creates codes for the rows of an operand, in the order given by `order`.
     pub(super) fn new(
         operand: &Operand,
         order: &dyn Fn(usize) -> usize,
@@ -63,7 +64,7 @@ impl Codes {
     }
 
     /// Appends codes for rows of the operand. Numbers outside the range for which the codes were
-    /// created have the first or the last code.
+    /// created get the first or the last code.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));
@@ -82,7 +83,7 @@ impl Codes {
         }
     }
 
-    /// Returns the codes that numbers in a range of the column can have.
+    /// Returns the codes that the numbers in a range of the column can have.
     pub(super) fn span(&self, column: &RankColumn, span: Span<u64>) -> Span<u16> {
         fn float<T: Number>(_: &[T], rank: u64) -> f64 {
             T::of_rank(rank).float()
@@ -97,12 +98,12 @@ impl Codes {
     }
 }
 
-/// The code increases with the number, since each rounding preserves order.
+/// The code increases with the number, because each rounding preserves order.
 fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
 }
 
-/// Returns the bucket of a code; codes beyond the last bucket are in the last one.
+/// Returns the bucket of a code. Codes beyond the last bucket are assigned to the last bucket.
 fn bucket(code: f64) -> u8 {
     (code as u8).min(BUCKETS as u8 - 1)
 }

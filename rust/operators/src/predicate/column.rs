@@ -1,4 +1,4 @@
-//! The numbers of the rows of a window, in the form that a scan reads.
+//! The numbers of the rows in a window, in the form that a scan reads.
 
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::simd::scan::{Lane, Span};
@@ -101,7 +101,7 @@ impl RankColumn {
         })
     }
 
-    /// Returns the part of a range of ranks that numbers of this column can be in.
+    /// Returns the part of a range of ranks that can contain numbers of this column.
     pub(super) fn span(&self, low: u64, high: u64) -> Option<Span<u64>> {
         let (low, high) = (low.max(self.base), high.min(self.base + self.reach));
         (low <= high).then(|| Span { low: low - self.base, width: high - low })
@@ -130,7 +130,7 @@ impl RankColumn {
         }
     }
 
-    /// Returns the ranks at some positions.
+    /// Returns the ranks at the given positions.
     pub(super) fn ranks_at(&self, places: &[u32]) -> Ranks {
         match &self.ranks {
             Ranks::U32(ranks) => {

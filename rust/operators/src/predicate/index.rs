@@ -1,17 +1,17 @@
-//! An index of a window's rows by value. Rows in the range of a new row are looked up instead of
-//! compared.
+//! An index of a window's rows by value. The rows in the range of a new row are looked up instead
+//! of compared.
 //!
 //! ```text
 //!   positions   0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
 //!   by value    5 0 3 1 7 6 2 4 | 9 8 ..          looked up by block; others than the run dropped
 //! ```
 //!
-//! Runs are ranges in time order, and matching values are ranges in value order. Positions are
-//! therefore sorted by value within each block. A block is about as long as the runs: it then has
-//! few candidates outside the run, and a run touches few blocks. Candidates are adjacent, so their
-//! positions and their values in a second column are scanned. If a row's range has too many
-//! candidates, the row is compared with the whole run instead. The positions of a growing window
-//! are also compared until they fill a block.
+//! A run is a range in time order, whereas the matching values form a range in value order.
+//! Positions are therefore sorted by value within each block. Blocks are about as long as runs. A
+//! block then has few candidates outside the run, and a run touches few blocks. The candidates in a
+//! block are adjacent, so their positions and their values in the second column can be scanned. If
+//! a row's range has too many candidates, the row is compared with the whole run instead. In a
+//! growing window, positions that do not fill a block yet are also compared.
 
 use std::ops::Range;
 
@@ -25,21 +25,22 @@ use crate::driver::{Driver, Stopped};
 use crate::order::{gallop, sort_groups};
 use crate::rows::Side;
 
-/// The costs of looking up a range in a block, of reading a candidate, and of sorting a position.
-/// Like the window's own costs, these costs are in picoseconds. The costs were measured on an Intel
-/// Xeon, on blocks of 2^16 positions.
+/// The costs of looking up a range in a block, reading a candidate, and sorting a position. Like
+/// the costs of comparing pairs, these costs are in picoseconds. All costs were measured on an
+/// Intel Xeon with blocks of 2^16 positions.
 const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 
-/// For fewer pairs, the gain is not worth the cost of a sample.
+/// With fewer pairs than this, an index does not save enough to justify the cost of a sample.
 const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
-/// The number of new rows, and of positions in the run of each, from which costs are estimated.
+/// The number of new rows in a sample from which costs are estimated, and the number of positions
+/// that are sampled in each row's run.
 const SAMPLE: (usize, usize) = (256, 1 << 10);
 
-/// The smallest block, as the binary logarithm of its number of positions. In a block of this size,
-/// a lookup costs as much as comparing.
+/// The smallest block size, as the binary logarithm of the number of positions. In a block of this
+/// size, a lookup costs as much as comparing all positions.
 const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 
 /// The first column of a window, divided into blocks that are each sorted by rank.
@@ -47,30 +48,30 @@ const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 pub struct Index {
     /// A block has 2^shift positions.
     shift: u32,
-    /// Ranks with the first bit inverted, so that they are ordered like signed numbers.
+    /// Ranks with the highest bit inverted, so that they are ordered correctly as signed numbers.
     ranks: Vec<i64>,
     places: Vec<u32>,
     /// The second column in the same order, if there is one.
     second: Option<Ranks>,
 }
 
-/// Returns a rank in the form in which it is sorted.
+/// Converts a rank to the form in which ranks are sorted.
 fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
-/// Information about the rows to be searched for.
+/// Information about the new rows that the window is searched for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// `true` if the window grows with these rows, so that its last positions do not fill a block.
+    /// `true` if the window grows with these rows, so that its last positions may not fill a block.
     pub(crate) is_growing: bool,
 }
 
 impl Index {
-    /// Returns the index of a window that makes searching for rows cheapest, given the run of each
-    /// row; `None` if comparing is cheaper.
+    /// Returns the index that makes searching a window cheapest, or `None` if comparing all pairs
+    /// is cheaper. `run` returns the run of each row.
     ///
     /// The choice does not change the results.
     pub(crate) fn choose(
@@ -127,21 +128,22 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// Creates an index of a window without positions, with blocks of 2^shift positions.
+    /// Creates an index of a window with blocks of 2^shift positions. The index contains no
+    /// positions yet.
     pub(super) fn new(window: &ScanColumns, shift: u32) -> Self {
         let second = window.columns().get(1).map(|column| column.ranks_at(&[]));
         Index { shift, ranks: Vec::new(), places: Vec::new(), second }
     }
 
-    /// Adds the positions of the window that fill blocks.
+    /// Adds the positions of the window that fill complete blocks.
     pub(crate) fn grow(&mut self, window: &ScanColumns) {
         let upto = window.rows() >> self.shift << self.shift;
         let driver = Driver::new(1, Stop::default());
         self.extend(window, upto, &driver).expect("no stop is requested");
     }
 
-    /// Adds the positions of the window before `upto`. The last block can be incomplete if no more
-    /// positions follow.
+    /// Adds the positions of the window before `upto`. The last block may be incomplete only if no
+    /// more positions follow.
     pub(super) fn extend(
         &mut self,
         window: &ScanColumns,
@@ -217,8 +219,8 @@ impl Index {
         looked_at
     }
 
-    /// Appends the positions of a stretch that are in the run and match the new row in the other
-    /// columns, in ascending order.
+    /// Appends those positions of a stretch that are in the run and whose rows match the new row in
+    /// the other columns. The positions are appended in ascending order.
     fn stay(
         &self,
         window: &ScanColumns,
@@ -253,7 +255,7 @@ impl Index {
         found[before..].sort_unstable();
     }
 
-    /// Returns the range of a block's entries whose ranks are in a range.
+    /// Returns the range of a block's entries whose ranks are in `span`.
     fn look_up(&self, block: usize, span: Span<u64>) -> Range<usize> {
         let start = block << self.shift;
         let ranks = &self.ranks[start..self.ranks.len().min(start + (1 << self.shift))];
@@ -263,7 +265,8 @@ impl Index {
     }
 }
 
-/// Returns the length of a new row's run, and the share of it that is in the row's range.
+/// Returns the length of a new row's run, and the estimated share of the run that is in the row's
+/// range.
 fn sample(window: &ScanColumns, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
     if run.is_empty() || ranges.is_empty(row) {
         return (0.0, 0.0);

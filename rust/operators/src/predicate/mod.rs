@@ -1,5 +1,5 @@
-//! Conditions between two rows that are tested for every pair: conjunctions of comparisons and
-//! bands between numbers.
+//! Conditions on two rows, which are tested for every pair. A condition is a conjunction of
+//! comparisons and bands between numbers.
 //!
 //! ```text
 //!   new rows          for each: a range of the window's column that matches       window
@@ -7,20 +7,20 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number of the left row to a number of the right row, for example `left.x <=
-//! right.a + 10`. Given a new row, the term determines a range of the window's numbers
+//! A [`Term`] relates a number in the left row to a number in the right row, for example `left.x <=
+//! right.a + 10`. Given a new row, the term determines the range of matching numbers in the window
 //! ([`relation`]). Numbers are stored as unsigned integers with the same order ([`numbers`]). A
-//! subtraction and a comparison are then sufficient to test a pair of any types ([`ScanColumns`]).
-//! If codes are faster to compare, the first two columns are also stored as 16-bit codes, or as
-//! bitmaps if there are fewer codes. Only the few pairs that pass this test have to be tested
-//! exactly.
+//! subtraction and a comparison are then sufficient to test a pair of numbers of any type
+//! ([`ScanColumns`]). If codes are faster to compare, the first two columns are also stored as
+//! 16-bit codes, or as bitmaps for a smaller number of codes. Only the few pairs that pass this
+//! test are tested exactly.
 //!
-//! If few pairs match and windows are long, rows are not compared but looked up by value
+//! If few pairs match and windows are long, rows are looked up by value instead of being compared
 //! ([`Index`]).
 //!
 //! The three-step procedure of Kang, Naughton and Viglas tests the same pairs. Teubner and
-//! Mueller's handshake join also compares several new rows with each part of the window, which is
-//! how it reaches its rates on vector units.
+//! Mueller's handshake join also compares several new rows with each part of the window. This
+//! explains the high throughput of that join on vector units.
 //!
 //! # Files
 //!
@@ -55,11 +55,11 @@ use tidegate_structures::simd::scan::Span;
 use crate::rows::Side;
 use numbers::Number;
 
-/// The rank of a row's number, and the range of ranks that it matches on the other side. `None` if
-/// the row matches nothing.
+/// The rank of a row's number, and the range of ranks that the row matches on the other side.
+/// `None` if the row matches nothing.
 pub type RankAndTakes = Option<(u64, Span<u64>)>;
 
-/// A condition between a number of the left row and one of the right row.
+/// A condition between a number in the left row and a number in the right row.
 #[derive(Clone, Debug)]
 pub struct Term {
     left: Operand,
@@ -69,22 +69,22 @@ pub struct Term {
 
 impl Term {
     /// Creates the condition between a left number and a right number. Returns `None` if the
-    /// condition has to be computed pair by pair. The reason is either that a number could
-    /// overflow, or that a side contains both the smallest and the largest 64-bit value. In the
-    /// second case, no rank is left for rows without a number.
+    /// condition has to be evaluated separately for each pair. This is necessary if a number could
+    /// overflow, or if a side contains both the smallest and the largest 64-bit value. In the
+    /// latter case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
     }
 
-    /// Returns the same condition, without any rows.
+    /// Returns the same condition without any rows.
     pub fn without_rows(&self) -> Term {
         let [left, right] = [&self.left, &self.right].map(|operand| operand.rows_at(&[]));
         Term { left, right, relation: self.relation.clone() }
     }
 
     /// Appends rows to each side. Returns whether the condition can still be tested by ranks. If
-    /// the condition cannot be tested by ranks, the term can no longer be used.
+    /// the method returns `false`, the term can no longer be used.
     ///
     /// # Panics
     ///
@@ -95,21 +95,21 @@ impl Term {
         self.fits()
     }
 
-    /// Returns the same condition between other rows.
+    /// Returns the same condition for other rows.
     pub fn of_rows(&self, left: &Operand, right: &Operand) -> Term {
         Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
     }
 
-    /// Extends the ranges of numbers like [`append`](Self::append), without storing the numbers of
-    /// the rows.
+    /// Extends the ranges of numbers like [`append`](Self::append), but does not store the numbers
+    /// of the rows.
     pub fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.widen(left);
         self.right.widen(right);
         self.fits()
     }
 
-    /// Appends a row of another term to a side. The term must have the same condition, and the row
-    /// must fit.
+    /// Appends a row from another term to a side. The term must have the same condition, and the
+    /// row's number must fit.
     #[inline]
     pub fn push(&mut self, side: Side, from: &Term, row: usize) {
         match side {
@@ -139,7 +139,7 @@ impl Term {
         self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
     }
 
-    /// Returns the rank of a row of a side, and the range that it matches.
+    /// Returns the rank of a row on a side, and the range of ranks that the row matches.
     #[inline]
     pub fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
         let (own, other) = (self.operand(side), self.operand(side.other()));
@@ -151,13 +151,13 @@ impl Term {
         Some((rank, Span { low, width: high - low }))
     }
 
-    /// Returns whether a row matches exactly the rows with one number.
+    /// Returns whether each row matches exactly those rows that have one particular number.
     pub fn is_equality(&self) -> bool {
         self.relation.is_equality()
     }
 
-    /// Returns whether a row matches exactly the rows with numbers between two limits that depend
-    /// on its own number.
+    /// Returns whether each row matches exactly those rows whose numbers are between two limits
+    /// that depend on its own number.
     pub fn is_band(&self) -> bool {
         self.relation.is_band()
     }
@@ -169,7 +169,7 @@ impl Term {
         narrow(&self.left) && narrow(&self.right)
     }
 
-    /// Returns the numbers of a side.
+    /// Returns the numbers on a side.
     pub fn operand(&self, side: Side) -> &Operand {
         match side {
             Side::Left => &self.left,

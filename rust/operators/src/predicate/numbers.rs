@@ -1,4 +1,4 @@
-//! Numeric columns, and their values as unsigned integers with the same order.
+//! Numeric columns, and the conversion of their values to unsigned integers with the same order.
 
 /// The values of a numeric column.
 #[derive(Clone, Debug)]
@@ -13,19 +13,19 @@ pub enum Numbers {
     F64(Vec<f64>),
 }
 
-/// One side of a comparison. A row has either a number or no number, in which case it matches
+/// One side of a comparison. Each row has at most one number. A row without a number matches
 /// nothing.
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,
-    /// For each row, whether it has no number; `None` if no row has ever been without one.
+    /// For each row, `true` if it has no number. `None` if every row so far has had a number.
     missing: Option<Vec<bool>>,
-    /// The ranks of the smallest and the largest number of all rows, including rows that have been
-    /// removed.
+    /// The ranks of the smallest and the largest number so far, including the numbers of rows that
+    /// have been removed.
     ends: Option<(u64, u64)>,
 }
 
-/// Calls a generic function with the slice in a [`Numbers`].
+/// Evaluates an expression with the slice in a [`Numbers`].
 macro_rules! with_values {
     ($numbers:expr, $values:ident => $body:expr) => {
         match $numbers {
@@ -46,7 +46,7 @@ impl Numbers {
 }
 
 impl Operand {
-    /// Creates an operand with the numbers of rows. The rows in `missing` have no number.
+    /// Creates an operand from the numbers of rows. The rows in `missing` have no number.
     pub fn new(numbers: Numbers, missing: Option<Vec<bool>>) -> Self {
         let mut operand = Operand { numbers, missing, ends: None };
         operand.ends = operand.find_ends();
@@ -121,7 +121,7 @@ impl Operand {
         }
     }
 
-    /// Has the same effect on the ranges of numbers as appending and removing the rows.
+    /// Extends the range of numbers as if the rows had been appended and then removed.
     pub(super) fn widen(&mut self, rows: &Operand) {
         self.ends = match (self.ends, rows.ends) {
             (Some(own), Some(other)) => Some((own.0.min(other.0), own.1.max(other.1))),
@@ -153,13 +153,13 @@ impl Operand {
         self.missing.as_ref().is_some_and(|missing| missing.contains(&true))
     }
 
-    /// Returns whether a row can be compared with anything.
+    /// Returns whether a row has a number other than NaN.
     pub(super) fn compares(&self, row: usize) -> bool {
         !self.missing.as_ref().is_some_and(|missing| missing[row])
             && !with_values!(&self.numbers, values => values[row].is_nan())
     }
 
-    /// Returns the smallest and the largest rank of all rows that can be compared.
+    /// Returns the smallest and the largest rank of all numbers that can be compared.
     pub(super) fn ends(&self) -> Option<(u64, u64)> {
         self.ends
     }
@@ -175,20 +175,20 @@ impl Operand {
     }
 }
 
-/// A type of numbers that have a *rank*: an unsigned integer that is larger for larger numbers and
-/// equal for equal numbers.
+/// A type of number that has a *rank*. Ranks are unsigned integers: larger numbers have larger
+/// ranks, and equal numbers have equal ranks.
 pub(super) trait Number: Copy {
     /// The rank of the smallest number.
     const FIRST: u64;
-    /// The rank of the largest number; the rank of NaN is greater.
+    /// The rank of the largest number. NaN has a greater rank.
     const LAST: u64;
 
     fn rank(self) -> u64;
     fn of_rank(rank: u64) -> Self;
     fn is_nan(self) -> bool;
-    /// Returns the nearest float, which increases with the number.
+    /// Converts the number to the nearest float, which preserves order.
     fn float(self) -> f64;
-    /// Returns the number nearest to a float, or one close to it.
+    /// Returns the number nearest to a float, or a number close to it.
     fn near_float(float: f64) -> Self;
 }
 

@@ -7,15 +7,15 @@ use super::column::RankColumn;
 use super::scan_columns::ScanColumns;
 use crate::rows::Side;
 
-/// For each of some new rows, the range in which each column of a window must be.
+/// For each new row, the range of matching values in each column of a window.
 #[derive(Debug)]
 pub struct Ranges {
     terms: usize,
-    /// The ranges of all rows, row by row, with one range per column.
+    /// The ranges of all rows, in row order, with one range per column.
     spans: Vec<Span<u64>>,
     /// The ranges as codes, for the columns that have codes.
     codes: Vec<Span<u16>>,
-    /// For each row, whether it matches nothing in any window.
+    /// For each row, `true` if it cannot match anything in any window.
     empty: Vec<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Ranges {
         ranges
     }
 
-    /// Returns whether a row matches nothing.
+    /// Returns whether a row cannot match anything.
     pub(super) fn is_empty(&self, row: usize) -> bool {
         self.empty[row]
     }
@@ -64,7 +64,8 @@ impl Ranges {
         &self.spans[row * self.terms..(row + 1) * self.terms]
     }
 
-    /// Returns the range of a row in the codes of a column, if `coded` columns have codes.
+    /// Returns the range of codes that match a row in a column. `coded` is the number of columns
+    /// that have codes.
     pub(super) fn code(&self, row: usize, coded: usize, column: usize) -> Span<u16> {
         self.codes[row * coded + column]
     }

@@ -1,11 +1,11 @@
-//! Relations between a number of the left row and a number of the right row, and the ranges of
-//! either that satisfy them.
+//! Relations between a number in the left row and a number in the right row. If one of the numbers
+//! is given, a relation determines the range of matching numbers on the other side.
 //!
-//! Every constraint is monotone: if one number is fixed, it holds either from a limit upward or up
-//! to a limit. The search for this limit evaluates the original expression, in rank order, and
-//! begins near the exact result. Rounding is therefore the same as in the expression. For floats,
-//! `right.y - 0.1 <= left.y` yields those values of `right.y` that pass the test, instead of the
-//! numbers up to `left.y + 0.1`.
+//! Every constraint is monotone: if one number is fixed, the constraint holds either from some
+//! limit upward or up to some limit. The search for this limit evaluates the original expression in
+//! rank order, and begins near the exact result. Rounding therefore has the same effect as in the
+//! expression. For example, the range for `right.y - 0.1 <= left.y` contains exactly the floats
+//! `right.y` that pass this test, not the numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
@@ -34,20 +34,20 @@ impl std::fmt::Display for Order {
     }
 }
 
-/// A condition on the numbers of a left and a right row, computed in `W`. Constants are finite,
-/// except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an infinity
-/// is added to its opposite, the result is NaN, which satisfies no comparison. NaN results are at
-/// that end of the other side's range where these comparisons do not hold. All other comparisons
-/// with an infinity would hold there.
+/// A condition on the numbers of a left and a right row, computed in the type `W`. Constants are
+/// finite, except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an
+/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison. On
+/// the other side, NaN results occur at the end of the range where these two comparisons are false.
+/// Any other comparison with an infinity would be true at that end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
     Compare {
-        /// The constant that is added to the left number.
+        /// The constant added to the left number.
         left_plus: W,
         /// The comparison between the sums.
         order: Order,
-        /// The constant that is added to the right number.
+        /// The constant added to the right number.
         right_plus: W,
     },
     /// `left + right <order> than`
@@ -69,9 +69,9 @@ pub enum Constraint<W> {
 /// All constraints that must hold between two numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Relation {
-    /// The constraints are computed in 64-bit integers. Both columns must be integers.
+    /// The constraints use 64-bit integer arithmetic. Both columns must be integers.
     Whole(Vec<Constraint<i64>>),
-    /// The constraints are computed in 64-bit floats.
+    /// The constraints use 64-bit floating-point arithmetic.
     Float(Vec<Constraint<f64>>),
 }
 
@@ -82,8 +82,8 @@ pub(super) trait Wide: Copy + PartialOrd {
 }
 
 impl Wide for i64 {
-    /// Returns the sum, saturated. The sum is exact for all rows of a join that [`Relation::fits`],
-    /// and still monotone for numbers that no row has.
+    /// Returns the sum, saturated. For a join that [`Relation::fits`] accepts, the sum is exact for
+    /// all rows. For all other numbers, the sum is still monotone.
     fn plus(self, other: Self) -> Self {
         self.saturating_add(other)
     }
@@ -104,20 +104,21 @@ impl Wide for f64 {
 }
 
 impl Order {
-    /// Returns the comparison of an integer with a constant that is equivalent to `holds`. There
-    /// must be a limit from which, or up to which, `holds` is true. Returns `None` if `holds` is
-    /// true for all integers or for none.
+    /// Returns a comparison with a constant that is equivalent to `holds` for all integers. There
+    /// must be a limit such that `holds` is true only from this limit upward, or only up to this
+    /// limit. Returns `None` if `holds` is true for all integers or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }
 
-    /// Returns the equivalent comparison like [`turn_of_whole`](Self::turn_of_whole), for floats.
-    /// The search is short if the limit is close to `near`.
+    /// Returns the equivalent comparison for floats, like [`turn_of_whole`](Self::turn_of_whole)
+    /// for integers. The search is short if the limit is close to `near`.
     pub fn turn_of_float(near: f64, holds: impl Fn(f64) -> bool) -> Option<(Order, f64)> {
         turn(near, holds)
     }
 
-    /// Returns the order that holds when both sides, or their signs, are exchanged.
+    /// Returns the comparison that holds when the two sides are exchanged, or when both signs are
+    /// inverted.
     #[must_use]
     pub fn across(self) -> Order {
         match self {
@@ -128,7 +129,7 @@ impl Order {
         }
     }
 
-    /// Returns whether this comparison holds between two numbers.
+    /// Returns whether this comparison holds for two numbers.
     pub fn holds<W: PartialOrd>(self, left: W, right: W) -> bool {
         match self {
             Order::Less => left < right,
@@ -144,7 +145,7 @@ impl Order {
     }
 }
 
-/// Returns whether a constraint holds between two numbers.
+/// Returns whether a constraint holds for two numbers.
 fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
     match *constraint {
         Constraint::Compare { left_plus, order, right_plus } => {
@@ -155,8 +156,8 @@ fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
     }
 }
 
-/// Returns whether a constraint holds from some number of `side` upward, rather than up to some
-/// number.
+/// Returns whether a constraint holds for all numbers of `side` above some limit, rather than for
+/// all numbers below it.
 fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     match constraint {
         Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
@@ -166,7 +167,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     }
 }
 
-/// Returns approximately the number of `side` at which matches begin or end.
+/// Returns approximately the number on `side` at which matches begin or end.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {
@@ -182,7 +183,8 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
 }
 
 impl Constraint<i64> {
-    /// Returns whether no left and right numbers within these ends can overflow.
+    /// Returns whether the computation cannot overflow for any left and right numbers within these
+    /// ends.
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {
             Constraint::Compare { left_plus, right_plus, .. } => {
@@ -204,8 +206,8 @@ impl Constraint<i64> {
 }
 
 impl Relation {
-    /// Adds the constraints of another relation. Returns `false` and adds nothing if the two
-    /// relations are computed in different types.
+    /// Adds the constraints of another relation. If the two relations are computed in different
+    /// types, returns `false` and adds nothing.
     pub fn extend(&mut self, other: &Relation) -> bool {
         match (self, other) {
             (Relation::Whole(all), Relation::Whole(more)) => all.extend(more),
@@ -215,7 +217,7 @@ impl Relation {
         true
     }
 
-    /// Returns whether the relation states that two integers are equal.
+    /// Returns whether the relation requires two integers to be equal.
     pub(super) fn is_equality(&self) -> bool {
         let Relation::Whole(constraints) = self else { return false };
         let has = |wanted: Order| {
@@ -230,7 +232,7 @@ impl Relation {
         has(Order::LessOrEqual) && has(Order::GreaterOrEqual)
     }
 
-    /// Returns whether the relation bounds a number on both sides.
+    /// Returns whether the relation bounds a number from above and below.
     pub(super) fn is_band(&self) -> bool {
         fn bounds<W>(constraints: &[Constraint<W>], less: bool) -> bool {
             constraints.iter().any(|constraint| match constraint {
@@ -245,9 +247,9 @@ impl Relation {
         }
     }
 
-    /// Returns whether the relation's arithmetic cannot overflow for the numbers of these columns,
-    /// given the ranks of their ends. A side without numbers may still have rows for which the
-    /// relation is computed; their number then counts as 0.
+    /// Returns whether the relation can be computed for all numbers in these columns without
+    /// overflow, given the ranks of the columns' ends. A side without numbers can still have rows
+    /// for which the relation is computed. Their number then counts as 0.
     pub(super) fn fits(
         &self,
         left: (&Numbers, Option<(u64, u64)>),
@@ -269,8 +271,8 @@ impl Relation {
         }
     }
 
-    /// Returns the range of ranks that match the number in a row of the other side, or `None` if no
-    /// number of `side` matches.
+    /// Returns the range of ranks on `side` that match the number in a row on the other side, or
+    /// `None` if there is no match.
     pub(super) fn range(
         &self,
         side: Side,
@@ -354,8 +356,8 @@ fn turn<T: Number>(near: T, holds: impl Fn(T) -> bool) -> Option<(Order, T)> {
     }
 }
 
-/// Returns the first number from `from` to `to` for which `holds` is true, starting the search at
-/// `near`. All later numbers must satisfy `holds`, too.
+/// Returns the first number between `from` and `to` for which `holds` is true, starting the search
+/// at `near`. All subsequent numbers must also satisfy `holds`.
 fn first(from: u64, to: u64, near: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     // `below` does not satisfy the condition or is `None`; `above` satisfies it or is `None`.
     let (mut below, mut above) = (None, None);
@@ -414,7 +416,7 @@ mod tests {
         })
     }
 
-    /// Generates the comparisons with an infinity that sums and differences allow.
+    /// Generates the comparisons with an infinity that are allowed for sums and differences.
     fn with_infinity() -> impl Strategy<Value = Constraint<f64>> {
         let ends = prop::sample::select(vec![
             (Order::GreaterOrEqual, f64::INFINITY),

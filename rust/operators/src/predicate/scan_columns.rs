@@ -1,4 +1,4 @@
-//! The columns of a window, and the scan for the rows that match new rows.
+//! The columns of a window, and a scan that finds the rows that match new rows.
 
 use std::ops::Range;
 
@@ -22,44 +22,46 @@ const TOGETHER: usize = 4;
 /// tested.
 const AHEAD: usize = 16;
 
-/// The number of bytes of a window that stay in the first-level cache while a group is compared
-/// with them.
+/// The number of bytes of a window that stay in the first-level cache while they are compared with
+/// a group of new rows.
 const PART_BYTES: usize = 32 << 10;
 
-/// The number of new rows, and of window rows for each, on which search methods are tried.
+/// The number of new rows on which search methods are tried, and the number of window rows for each
+/// new row.
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
-/// The cost of comparing a byte of the columns, in picoseconds: 70 G pairs/s of two columns of one
-/// byte, on an Intel Xeon with AVX-512. The second constant is the cost per row of a bitmap: 120 G
-/// pairs/s of two columns, on an AMD EPYC with AVX2.
+/// The cost of comparing one byte of a column, in picoseconds. It corresponds to 70 G pairs/s for
+/// two columns of one byte on an Intel Xeon with AVX-512.
 const BYTE_COST: f64 = 7.0;
+/// The cost per row of a bitmap, in picoseconds. It corresponds to 120 G pairs/s for two columns on
+/// an AMD EPYC with AVX2.
 const BITMAP_COST: f64 = 4.0;
 
-/// The minimum number of rows for a window to have bitmaps, because the bitmaps of a block take
-/// memory for this many rows.
+/// A window has bitmaps only if it has at least this many rows, because the bitmaps of a block take
+/// up memory for that many rows.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
-/// The cost of revisiting a tile with remaining pairs, and the number of pairs in a tile; then the
-/// same for bitmaps. The third constant is the cost of an exact test of a pair that its codes have
-/// left.
+/// The cost of revisiting a tile that has remaining pairs, and the number of pairs in a tile.
 const LOOK: (f64, f64) = (40_000.0, 64.0);
+/// The corresponding cost and number of pairs for bitmaps.
 const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
+/// The cost of testing a pair exactly after its codes have passed the test.
 const TEST_COST: f64 = 2_000.0;
 
 /// The rows of a window as columns, one per term of a condition.
 #[derive(Debug)]
 pub struct ScanColumns {
     rows: usize,
-    /// The most selective columns are first.
+    /// The columns, starting with the most selective ones.
     columns: Vec<RankColumn>,
-    /// The codes of the first columns, if the search uses them.
+    /// The codes of the first columns, if they are used in searches.
     codes: Vec<Codes>,
 }
 
 impl ScanColumns {
-    /// Creates a window from the rows of `side`, in the order of `order` or in their own order.
-    /// Returns `None` if a column uses every 64-bit value and has rows without a value, which no
-    /// range could distinguish.
+    /// Creates a window from the rows of `side`, either in the given `order` or in their own order.
+    /// Returns `None` if a column uses every 64-bit value and also has rows without a value,
+    /// because no rank is left for these rows.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let column = |(number, term)| RankColumn::new(number, term, side, &at, rows);
@@ -88,8 +90,8 @@ impl ScanColumns {
         self.rows
     }
 
-    /// Returns the cost of comparing a pair, in picoseconds, not including the work on the
-    /// remaining pairs.
+    /// Returns the cost of comparing a pair, in picoseconds. The work on the remaining pairs is not
+    /// included.
     pub(super) fn pair_cost(&self) -> f64 {
         match self.codes.first().map(|codes| &codes.values) {
             None => self.column_bytes() as f64 * BYTE_COST,
@@ -106,8 +108,8 @@ impl ScanColumns {
         &self.codes
     }
 
-    /// Returns a readable description of the data by which pairs are compared: bitmaps, codes or
-    /// numbers, with their width in bits.
+    /// Returns a readable description of the data used to compare pairs: bitmaps, codes or numbers,
+    /// with their width in bits.
     pub fn compared_by(&self) -> &'static str {
         match (
             self.codes.first().map(|codes| &codes.values),
@@ -122,7 +124,7 @@ impl ScanColumns {
     }
 
     /// Chooses the order of the columns, and whether to search by codes. The choice is based on a
-    /// sample of the `new_rows` new rows, which are from the opposite side.
+    /// sample of the `new_rows` new rows, which are on the opposite side.
     ///
     /// The choice does not change the results.
     pub fn tune(&mut self, terms: &[Term], side: Side, order: Option<&[u32]>, new_rows: usize) {
@@ -202,7 +204,7 @@ impl ScanColumns {
         form.map_or_else(Vec::new, codes)
     }
 
-    /// Appends to `found`, for each new row, the positions of the matching rows in its run, in
+    /// For each new row, appends the positions of the matching rows in its run to `found`, in
     /// ascending order.
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
@@ -220,7 +222,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches overlapping runs together, part by part of the window.
+    /// Searches overlapping runs together, one part of the window at a time.
     fn find_together(
         &self,
         ranges: &Ranges,
@@ -280,7 +282,8 @@ impl ScanColumns {
         self.columns.iter().take(2).map(RankColumn::bytes).sum()
     }
 
-    /// Returns the number of window rows that stay in a cache while a group is compared with them.
+    /// Returns the number of window rows that stay in a cache while they are compared with a group
+    /// of new rows.
     fn part_rows(&self) -> usize {
         match self.codes.first().map(|codes| &codes.values) {
             None => PART_BYTES / self.column_bytes().max(1),
@@ -289,7 +292,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches one run of positions for some rows.
+    /// Searches a run of positions for the matches of some rows.
     fn find_in<const N: usize>(
         &self,
         ranges: &Ranges,
@@ -316,8 +319,8 @@ impl ScanColumns {
         if self.codes.is_empty() { 2 } else { 0 }
     }
 
-    /// Removes, from the positions after the first `before`, those that are out of range in any
-    /// column except the first ones.
+    /// Among the positions after the first `before`, removes those that are out of range in any
+    /// column after the first `tested` columns.
     pub(super) fn test_rest(
         &self,
         tested: usize,
@@ -340,7 +343,7 @@ impl ScanColumns {
         places.truncate(kept);
     }
 
-    /// Prefetches the data that a bitmap search of a run reads first.
+    /// Prefetches the data that a search of a run in bitmaps reads first.
     fn announce(&self, ranges: &Ranges, row: usize, run: Range<u32>) {
         for (nth, codes) in self.codes.iter().enumerate() {
             if let Values::Bitmaps(bitmaps) = &codes.values
@@ -352,7 +355,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches the runs of some rows in a block of bitmaps.
+    /// Searches the runs of some rows within a block of bitmaps.
     fn find_by_bitmaps(
         &self,
         ranges: &Ranges,
@@ -460,7 +463,7 @@ impl ScanColumns {
     }
 }
 
-/// Converts a range to ranks of 32 bits.
+/// Converts a range to 32-bit ranks.
 pub(super) fn half(span: Span<u64>) -> Span<u32> {
     Span { low: span.low as u32, width: span.width as u32 }
 }

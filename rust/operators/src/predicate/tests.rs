@@ -1,6 +1,6 @@
-//! Checks windows against a loop over all pairs. The loop computes each pair as an expression
-//! would, in the type of the relation. These tests cannot detect whether the search is fast, only
-//! whether it finds the correct rows.
+//! Checks windows against a loop over all pairs. The loop evaluates each pair as an expression
+//! would, in the type of the relation. These tests check only that the search finds the correct
+//! rows, not that it is fast.
 
 use std::ops::Range;
 
@@ -12,11 +12,12 @@ use crate::rows::Side;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-/// The number of rows per side, which is more than a tile and more than a group of new rows.
+/// The number of rows per side. This number exceeds both the size of a tile and the size of a group
+/// of new rows.
 const ROWS: usize = 150;
 
-/// Generates a column whose numbers often equal those of others, and are sometimes at the ends of
-/// their type.
+/// Generates a column with many equal numbers. Some of the numbers are the smallest or the largest
+/// of their type.
 fn operand() -> impl Strategy<Value = Operand> {
     let whole =
         prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
@@ -42,7 +43,7 @@ fn operand() -> impl Strategy<Value = Operand> {
     )
 }
 
-/// The operation by which two numbers are combined before they are compared.
+/// The operation that combines two numbers before they are compared.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Compare,
@@ -61,7 +62,8 @@ fn constraint() -> impl Strategy<Value = (Form, Order, i32, i32)> {
     (form, order, -20..20, -20..20)
 }
 
-/// Returns a relation with the given constraints, in integers if both columns are integers.
+/// Returns a relation with the given constraints. The constraints are computed in integers if both
+/// columns are integers.
 fn relation(left: &Operand, right: &Operand, constraints: &[(Form, Order, i32, i32)]) -> Relation {
     fn of<W: From<i32>>(&(form, order, a, b): &(Form, Order, i32, i32)) -> Constraint<W> {
         match form {
@@ -89,7 +91,7 @@ fn term() -> impl Strategy<Value = Term> {
     )
 }
 
-/// Returns whether a pair satisfies a term, computed literally.
+/// Evaluates a term literally, and returns whether a pair satisfies it.
 fn matches(term: &Term, left: usize, right: usize) -> bool {
     fn compare<W: PartialOrd>(order: Order, a: W, b: W) -> bool {
         match order {
@@ -139,7 +141,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     }
 }
 
-/// Returns the first rows of an operand, and the others.
+/// Splits an operand into its first rows and the others.
 fn cut(operand: &Operand, at: usize) -> [Operand; 2] {
     let part = |rows: Range<usize>| {
         let numbers = match &operand.numbers {

@@ -1,8 +1,10 @@
-//! Rows in arrival order: until when each row is needed, and which rows are emitted unmatched.
+//! Keeps track of rows in arrival order: how long each row is needed, and which rows are emitted
+//! unmatched.
 //!
-//! The watermarks determine how long rows are needed and when they are emitted. A row is *expired*
-//! once no future row can match it. Expired rows are dropped from the front. If a long-lived row
-//! precedes many expired rows, the rows that are still needed are packed together instead.
+//! The watermarks determine how long rows are needed and when unmatched rows are emitted. A row is
+//! *expired* once no future row can match it. Expired rows are dropped from the front of the log.
+//! If a long-lived row precedes many expired rows, the rows that are still needed are packed
+//! together instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,13 +12,14 @@ use std::collections::BinaryHeap;
 use super::{KeptColumns, Reach, Side, SideWatermarks};
 
 /// A log with at most this many rows is not checked for sparseness. Debug builds also pack small
-/// logs, so that tests of all layers cover packing.
+/// logs, so that tests at all layers cover packing.
 const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 
-/// The last time at which a row can be matched (`None` if there is none), and the row's number.
+/// The last time at which a row can be matched, or `None` if it cannot be matched, and the row's
+/// number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// The data that a log records about its rows in arrival order, in addition to their columns.
+/// The data that a log keeps about its rows in arrival order, in addition to their columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,
@@ -25,7 +28,7 @@ pub(super) struct Arrival {
     /// be matched. `None` if unmatched rows are never emitted. Some of these rows may have been
     /// matched after they were added.
     alone: Option<BinaryHeap<Expiry>>,
-    /// Once the log has more rows than this, it is checked for sparseness.
+    /// If the log has more rows than this, it is checked for sparseness.
     worth_a_look: usize,
 }
 
@@ -35,15 +38,15 @@ impl Arrival {
         Arrival { side, reach, alone, worth_a_look: FEW_ROWS }
     }
 
-    /// Returns the last time at which the row at an offset can be matched. Returns `None` if there
-    /// is no such time, for example because the row's values cannot match anything.
+    /// Returns the last time at which the row at an offset can be matched. Returns `None` if the
+    /// row cannot be matched at any time, for example because of its values.
     #[inline]
     fn last(&self, columns: &impl KeptColumns, offset: usize) -> Option<i64> {
         let ts = columns.ts(offset).filter(|_| columns.can_match(offset));
         self.reach.last(self.side, ts?)
     }
 
-    /// Returns whether a row is expired, where `last` is the last time at which it can be matched.
+    /// Returns whether a row is expired, given the last time at which it can be matched.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {
@@ -94,8 +97,8 @@ impl Arrival {
         (0..columns.len() as u32).filter(is_needed).collect()
     }
 
-    /// Returns whether at least half of the rows have expired. The rows are counted only once the
-    /// log holds twice as many rows as were needed at the last count.
+    /// Returns whether at least half of the rows have expired. Rows are counted again only after
+    /// the log has grown to twice the number of rows that were needed at the last count.
     pub(super) fn is_sparse(&mut self, columns: &impl KeptColumns, now: SideWatermarks) -> bool {
         let rows = columns.len();
         if rows <= self.worth_a_look {

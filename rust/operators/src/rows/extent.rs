@@ -2,17 +2,17 @@
 
 use super::{Interval, Reach, Retention};
 
-/// The period in which later rows can match the rows of each side.
+/// The period in which rows can be matched by later rows, for each side.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
     /// Rows can be matched within their reach in time.
     Time(Reach),
-    /// Rows can be matched until this number of rows have arrived after them on their side.
+    /// Rows can be matched until this many rows have arrived after them on their side.
     Rows([u64; 2]),
 }
 
 impl Extent {
-    /// Returns the extent of the rows that a join with this retention keeps.
+    /// Returns the extent for a join with this retention.
     pub fn new(retention: Retention) -> Self {
         match retention {
             Retention::Time { left, right } => {

@@ -2,7 +2,7 @@
 
 use super::Side;
 
-/// The rows that a join returns, with the meaning that the names have in SQL.
+/// The rows that a join returns. The names have the same meaning as in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Matching pairs.
@@ -13,7 +13,7 @@ pub enum How {
     Right,
     /// Matching pairs, and unmatched rows of either side.
     Full,
-    /// Left rows that have a match, once each.
+    /// Left rows that have a match, each returned once.
     Semi,
     /// Unmatched left rows.
     Anti,
@@ -35,8 +35,8 @@ impl How {
         matches!(self, How::Right | How::Full)
     }
 
-    /// Returns whether matches have to be tracked for a side, because its rows are emitted
-    /// unmatched or only once.
+    /// Returns whether matches have to be tracked for a side, either because its rows may be
+    /// emitted unmatched or because they are emitted only once.
     pub fn marks(self, side: Side) -> bool {
         match side {
             Side::Left => self.keeps_left() || !self.pairs(),

@@ -13,11 +13,11 @@ pub enum Closed {
     Neither,
 }
 
-/// The times of right rows that match a left row, relative to its time. An end that is `None` is
+/// The times of matching right rows, relative to the time of a left row. An end that is `None` is
 /// unbounded.
 ///
-/// Arithmetic is exact: an end outside the 64-bit range admits all rows or none, as exact numbers
-/// would.
+/// Arithmetic is exact: an end outside the 64-bit range admits either all rows or none, as it would
+/// with unlimited precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The lower end.
@@ -28,26 +28,26 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Determines which right rows a left row matches, as the first and the last of their times. The
-/// times can also be codes of other values: integers in the same order as the values.
+/// Determines the first and the last time of the right rows that match a left row. Codes of other
+/// values can be used instead of times. Such codes are integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
-    /// `true` if neither end decreases while the left rows of a key are in time order.
+    /// `true` if both ends are nondecreasing whenever the left rows of a key are in time order.
     const RISING: bool = true;
 
-    /// Returns the ends for the left row with this number and time, or `None` if it matches
-    /// nothing.
+    /// Returns the first and the last matching time for the left row with this number and time, or
+    /// `None` if it matches nothing.
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
     /// Returns two distances. A right row is too early for a left row if its time minus the left
-    /// row's time is at most the first distance. A right row is not too late if the difference is
-    /// at most the second distance. Returns `None` if this does not hold, in 64 bits, for all left
-    /// times from `first` to `last`.
+    /// row's time is at most the first distance. A right row is not too late if this difference is
+    /// at most the second distance. Returns `None` if these conditions are not exact in 64 bits for
+    /// all left times from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }
 }
 
-/// The first and the last time that each left row matches, indexed by row number. A row whose first
+/// The first and the last matching time for each left row, indexed by row number. A row whose first
 /// time is after its last time matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RowEnds<'a> {
@@ -90,8 +90,8 @@ impl LeftReach for Interval {
 }
 
 impl Interval {
-    /// Returns the interval that is equivalent to time windows in which left and right rows stay
-    /// for these lengths of time.
+    /// Returns the interval that is equivalent to time windows with these lengths for left and
+    /// right rows.
     pub fn of_windows(left: u64, right: u64) -> Interval {
         let steps = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }
@@ -106,7 +106,7 @@ impl Interval {
         (first <= last).then_some((first, last))
     }
 
-    /// Returns the first matching time, or `None` if it would be after all times.
+    /// Returns the first matching time, or `None` if it would exceed the largest possible time.
     #[inline]
     pub fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
@@ -118,7 +118,7 @@ impl Interval {
         }
     }
 
-    /// Returns the last matching time, or `None` if it would be before all times.
+    /// Returns the last matching time, or `None` if it would be below the smallest possible time.
     #[inline]
     pub fn last(&self, ts: i64) -> Option<i64> {
         let Some(upper) = self.upper else { return Some(i64::MAX) };

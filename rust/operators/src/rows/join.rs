@@ -9,9 +9,9 @@ use crate::driver::Driver;
 /// A join whose rows arrive in epochs, either in merged order or in arrival order. `V` is the type
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
-/// The rows of each side are numbered from 0, starting with the very first row to arrive.
-/// Results identify a row by its *offset*: its distance from the oldest row that is still kept on
-/// its side.
+/// The rows of each side are numbered from 0, starting with the first row that arrives. Results
+/// identify a row by its *offset*, which is its distance from the oldest row that is still kept on
+/// the same side.
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -38,19 +38,20 @@ use crate::driver::Driver;
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
-    /// Begins an epoch with the given rows: the time and side of each row, and the values of both
-    /// sides' rows. In merged order, a row must not be earlier than any row of an earlier epoch. In
-    /// arrival order, all left rows precede all right rows, regardless of their times.
+    /// Begins an epoch with the given rows. The arguments are the time and side of each row, and
+    /// the values of the rows on both sides. In merged order, a row must not be earlier than any
+    /// row of an earlier epoch. In arrival order, all left rows precede all right rows, regardless
+    /// of their times.
     ///
     /// # Panics
     ///
-    /// Panics if the join does not [take rows](Self::takes_rows) at the moment, or if the number of
+    /// Panics if the join does not currently [take rows](Self::takes_rows), or if the number of
     /// values does not match the number of rows.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
-    /// Returns whether all rows so far could be compared by value. If this is `false`, the join
-    /// permanently returns every pair that matches by time or number, and the filter has to compare
-    /// the values.
+    /// Returns whether all rows so far could be compared by value. If the result is `false`, it
+    /// never becomes `true` again. The join then returns every pair that matches by time or row
+    /// number, and the filter has to compare the values.
     fn compares(&self) -> bool {
         true
     }
@@ -59,8 +60,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// returns the number of rows in progress across all epochs.
     fn epoch_rows(&self) -> usize;
 
-    /// Returns whether all results that are possible so far have been returned for the rows of the
-    /// epochs that have begun.
+    /// Returns whether all results that can be determined so far have been returned for the epochs
+    /// that have begun.
     fn is_done(&self) -> bool;
 
     /// Returns whether the join has its own threads, which keep working between calls.
@@ -68,28 +69,28 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether a new epoch can begin now. If the join accepts no rows, results have to be
-    /// retrieved first.
+    /// Returns whether a new epoch can begin now. If the join does not accept rows, results have to
+    /// be retrieved first.
     fn takes_rows(&self) -> bool {
         self.is_done()
     }
 
-    /// Returns a time up to which all results have been returned. The time is needed if rows of
+    /// Returns a time up to which all results have been returned. This time is needed if rows of
     /// several epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }
 
-    /// Finds the results of more rows of the epoch. No results may be found if the driver is asked
-    /// to pause. After an error, the join can no longer be used.
+    /// Finds the results for more rows of the epoch. If a pause has been requested, the method may
+    /// find no results. After an error, the join can no longer be used.
     fn advance(
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
     ) -> Result<Progress, JoinError>;
 
-    /// Returns the results for a piece of the epoch that the last call of
-    /// [`advance`](Self::advance) named. Several threads can call this method at the same time.
+    /// Returns the results for one of the pieces that the last call of [`advance`](Self::advance)
+    /// returned. Several threads can call this method at the same time.
     fn assemble(&self, _rows: Range<usize>) -> Results {
         unreachable!("a join without pieces does not assemble any")
     }
@@ -100,8 +101,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Begins an epoch without rows, at whose end all results have been returned. After the call,
-    /// no rows can be added unless [`refill`](Self::refill) is called.
+    /// Begins an empty epoch. At its end, all results have been returned. After the call, no rows
+    /// can be added unless [`refill`](Self::refill) is called.
     fn flush(&mut self) {}
 
     /// Undoes the effect of a [`flush`](Self::flush), given the values of the kept rows.
@@ -111,13 +112,15 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// epoch must have ended, or `now` must not be later than [`given`](Self::given).
     fn unmatched(&mut self, now: SideWatermarks) -> Results;
 
-    /// Drops rows if no row at `now` or later can match them and no pending result refers to them.
-    /// Either the epoch must have ended, or `now` must not be later than [`given`](Self::given).
-    /// After the call, offsets are counted from the oldest row that remains.
+    /// Drops the rows that no row at `now` or later can match, unless pending results refer to
+    /// them. Either the epoch must have ended, or `now` must not be later than
+    /// [`given`](Self::given). After the call, offsets are counted from the oldest row that
+    /// remains.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// In arrival order, returns the offsets of a side's rows that a row at `now` or later can
-    /// match. The epoch must be done, and [`purge`](Self::purge) must have been called with `now`.
+    /// In arrival order, returns the offsets of the rows on a side that can still be matched by a
+    /// row at `now` or later. The epoch must be done, and [`purge`](Self::purge) must have been
+    /// called with `now`.
     fn needed(&self, _side: Side, _now: SideWatermarks) -> Option<Vec<u32>> {
         None
     }
@@ -130,24 +133,24 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         None
     }
 
-    /// Returns the number of the oldest kept row of a side.
+    /// Returns the number of the oldest kept row on a side.
     fn first(&self, side: Side) -> u64;
 
-    /// Returns the number of kept rows of a side.
+    /// Returns how many rows are kept on a side.
     fn rows(&self, side: Side) -> usize;
 
-    /// Returns, for each kept row of a side, whether it has been matched. The list is empty if
-    /// matches are not tracked. Also returns the number of settled rows, for which it is known
-    /// whether they are emitted unmatched.
+    /// Returns, for each kept row on a side, whether it has been matched. The list is empty if
+    /// matches are not tracked. Also returns the number of settled rows. For these rows, it is
+    /// known whether they are emitted unmatched.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
     /// Returns the number of candidate pairs that each thread of the join has compared.
     fn comparisons(&self) -> Vec<u64>;
 
-    /// Returns the memory held in addition to the rows themselves, in bytes.
+    /// Returns the memory used in addition to the rows themselves, in bytes.
     fn memory(&self) -> usize;
 
-    /// Restores the rows that a join of the same query has kept, with their values.
+    /// Restores the rows that a join of the same query has kept, together with their values.
     ///
     /// # Panics
     ///
@@ -155,6 +158,6 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// number of rows.
     fn restore(&mut self, kept: &[SavedRows; 2], values: V);
 
-    /// Ends the threads of the join, which cannot be used afterwards.
+    /// Stops the join's threads. The join cannot be used afterwards.
     fn close(&mut self) {}
 }

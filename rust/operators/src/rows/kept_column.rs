@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::ops::{Index, IndexMut};
 
-/// The columns that a join keeps for each row. A row is identified by its *offset*, its distance
+/// The columns that a join keeps for its rows. A row is identified by its *offset*, its distance
 /// from the oldest row that is still kept.
 pub trait KeptColumns: Debug {
     /// Returns the number of kept rows.
@@ -30,8 +30,8 @@ pub trait KeptColumns: Debug {
     fn memory(&self) -> usize;
 }
 
-/// One value per kept row, identified by offset. Values are appended at the end and removed from
-/// the front.
+/// One value per kept row, indexed by offset. Values are appended at the end and removed from the
+/// front.
 #[derive(Debug)]
 pub struct KeptColumn<T> {
     values: Vec<T>,
@@ -53,7 +53,7 @@ impl<T> KeptColumn<T> {
         self.values.len() - self.gone
     }
 
-    /// Returns whether no row has a value.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -108,7 +108,7 @@ impl<T: Clone> KeptColumn<T> {
         *self = KeptColumn { values, gone: 0 };
     }
 
-    /// Appends copies of a value until there is one for each of `rows` rows.
+    /// Appends copies of a value until there are `rows` values.
     pub fn fill_to(&mut self, rows: usize, value: T) {
         self.values.resize(self.gone + rows, value);
     }
@@ -130,7 +130,7 @@ impl<T> IndexMut<usize> for KeptColumn<T> {
     }
 }
 
-/// Rows of which only the times are kept.
+/// Columns of rows for which only the times are kept.
 impl KeptColumns for KeptColumn<i64> {
     #[inline]
     fn len(&self) -> usize {

@@ -3,18 +3,18 @@
 use super::arrival::Arrival;
 use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 
-/// The kept rows of one side of a join, in a form that another join can restore.
+/// The kept rows on one side of a join, in a form that another join can restore.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
     /// The event times of the rows, in row order.
     pub ts: Vec<i64>,
-    /// For each row, whether it has been matched. Empty if matches are not tracked.
+    /// `true` for each row that has been matched. Empty if matches are not tracked.
     pub matched: Vec<bool>,
     /// The number of settled rows, counted from the first row.
     pub settled: usize,
 }
 
-/// The kept rows of one side, identified by number. Rows are numbered from 0, starting with the
+/// The kept rows on one side, identified by number. Rows are numbered from 0, starting with the
 /// first row that arrived on that side. Offsets are counted from the oldest row that is still kept,
 /// whose number is [`RowLog::first`].
 ///
@@ -26,22 +26,22 @@ pub struct RowLog<C> {
     side: Side,
     first: u64,
     columns: C,
-    /// For each row, whether it has been matched. `None` if matches are not tracked.
+    /// `true` for each row that has been matched. `None` if matches are not tracked.
     matched: Option<KeptColumn<bool>>,
-    /// The number of settled rows, counted from the oldest.
+    /// The number of settled rows, counted from the oldest row.
     settled: usize,
-    /// Present only if the rows are in arrival order.
+    /// `None` unless the rows are in arrival order.
     arrival: Option<Arrival>,
 }
 
 impl<C: KeptColumns> RowLog<C> {
-    /// Creates a log for one side of a join of kind `how`, with columns that have no rows.
+    /// Creates a log for one side of a join of type `how`. The columns must not contain any rows.
     pub fn new(side: Side, how: How, columns: C) -> Self {
         let matched = how.marks(side).then(KeptColumn::default);
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// Converts this log to arrival order, for rows that match rows of the other side within
+    /// Converts this log to arrival order. The rows of the log match rows of the other side within
     /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
@@ -95,8 +95,7 @@ impl<C: KeptColumns> RowLog<C> {
         &self.columns
     }
 
-    /// Returns the columns of the rows, for changing their values. The number of rows must stay the
-    /// same.
+    /// Returns the columns of the rows for modification. The number of rows must stay the same.
     #[inline]
     pub fn columns_mut(&mut self) -> &mut C {
         &mut self.columns
@@ -114,7 +113,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Adds the rows that another log has kept; `add` appends them to the columns.
+    /// Adds the rows that another log has kept. `add` appends these rows to the columns.
     pub fn restore(&mut self, kept: &SavedRows, add: impl FnOnce(&mut C)) {
         assert!(self.end() == 0, "the log must be empty");
         self.extend(add);
@@ -125,8 +124,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns, for each row, whether it has been matched, and the number of settled rows. The list
-    /// is empty if matches are not tracked.
+    /// Returns, for each row, whether it has been matched. Also returns the number of settled rows.
+    /// The list is empty if matches are not tracked.
     pub fn matched(&self) -> (Vec<bool>, usize) {
         let matched = self.matched.as_ref().map(|matched| matched.as_slice().to_vec());
         (matched.unwrap_or_default(), self.settled)
@@ -193,7 +192,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Returns the last time at which a row of the other side can match the row at an offset.
-    /// Returns `None` if there is no last time, or if it is not known yet.
+    /// Returns `None` if there is no last time, or if that time is not known yet.
     #[inline]
     fn last_matchable(&self, extent: &Extent, offset: usize, ts: i64) -> Option<i64> {
         match extent {
@@ -206,7 +205,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns the number of rows before the oldest row that a row at `now` or later can match.
+    /// Returns the number of rows before the oldest row that can still be matched by a row at `now`
+    /// or later.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);
@@ -253,8 +253,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns the offsets of the rows that a row at `now` or later can match. In merged order, the
-    /// result is `None`, because rows are dropped from the front.
+    /// Returns the offsets of the rows that can still be matched by a row at `now` or later. In
+    /// merged order, returns `None`, because rows are always dropped from the front.
     pub fn needed(&self, now: SideWatermarks) -> Option<Vec<u32>> {
         self.arrival.as_ref().map(|arrival| arrival.needed(&self.columns, now))
     }
@@ -277,7 +277,7 @@ impl<C: KeptColumns> RowLog<C> {
     }
 
     /// Keeps only the rows at these offsets and renumbers them without gaps, starting at
-    /// [`first`](Self::first). `keep` must keep the same rows of the columns.
+    /// [`first`](Self::first). `keep` must keep the same rows in the columns.
     pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
         keep(&mut self.columns);
         if let Some(matched) = &mut self.matched {
@@ -290,7 +290,7 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Drops the rows with numbers less than `number`, except those that are still needed.
+    /// Drops the rows with numbers below `number`, except those that are still needed.
     pub fn drop_before(&mut self, number: u64) {
         let rows = number.saturating_sub(self.first).min(self.len() as u64);
         self.drop_first(rows as usize);

@@ -1,4 +1,4 @@
-//! The code that all streaming joins share, and the basic row types of all joins.
+//! The code shared by all streaming joins, and the basic row types of all joins.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,21 +1,20 @@
-//! The times at which rows of the two sides match each other, in whole steps with both ends
-//! included.
+//! The times at which rows of the two sides match each other, as integers with both ends included.
 
 use super::{Closed, Interval, Side};
 
-/// The times that match, relative to a row of each side. The offsets have 128 bits, so that no sum
-/// wraps around.
+/// The matching times, relative to a row on each side. The offsets have 128 bits, so that sums
+/// cannot overflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// For a row of each side, the smallest and the greatest matching `ts` of the other side minus
-    /// its own.
+    /// For a row on each side, the smallest and the greatest difference between the `ts` of a
+    /// matching row on the other side and its own `ts`.
     offsets: [(i128, i128); 2],
-    /// The smallest offsets again, if they fit in 64 bits. Saturating addition is then exact where
-    /// it matters.
+    /// The smallest offsets as 64-bit integers, if they fit. Saturating addition then yields the
+    /// same result as exact addition with clamping.
     short: [Option<i64>; 2],
 }
 
-/// Greater than any difference between two times.
+/// A distance greater than any difference between two times.
 const FAR: i128 = 1 << 65;
 
 impl Reach {
@@ -31,8 +30,8 @@ impl Reach {
         Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
-    /// Returns the first time of the other side that matches a row of `side` at `ts`. Returns the
-    /// largest possible time if there is no match.
+    /// Returns the first time at which a row on the other side matches a row of `side` at `ts`.
+    /// Returns the largest possible time if there is no match.
     #[inline]
     pub fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
@@ -42,8 +41,8 @@ impl Reach {
         first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Returns the last time of the other side that matches a row of `side` at `ts`; `None` if no
-    /// time matches.
+    /// Returns the last time at which a row on the other side matches a row of `side` at `ts`, or
+    /// `None` if no time matches.
     #[inline]
     pub fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
@@ -52,37 +51,38 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
-    /// Returns the earliest and the latest time of the other side that match a row of `side` at
-    /// `ts`, or `None` if no time matches.
+    /// Returns the first and the last time at which a row on the other side matches a row of `side`
+    /// at `ts`, or `None` if no time matches.
     #[inline]
     pub fn times(&self, side: Side, ts: i64) -> Option<(i64, i64)> {
         Some((self.first(side, ts), self.last(side, ts)?))
     }
 
-    /// Returns the first time of the other side after those that match a row of `side` at `ts`,
-    /// provided that it is not after `ts`. Returns the smallest possible time if no time matches.
+    /// Returns the first time on the other side that is too late to match a row of `side` at `ts`.
+    /// The result is correct only if it is not after `ts`. Returns the smallest possible time if no
+    /// time matches.
     #[inline]
     pub fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
-    /// Returns whether later rows, whose times are not before that of a row of `side`, can match it
-    /// at all.
+    /// Returns whether later rows can match a row of `side` at all. The time of a later row is at
+    /// or after the time of that row.
     #[inline]
     pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
-    /// Returns whether a row of `side` matches all earlier rows of the other side that are not too
+    /// Returns whether a row of `side` matches all earlier rows on the other side that are not too
     /// old.
     #[inline]
     pub fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }
 
-    /// Returns the time after which no later row can match a row of `side` at `ts`; `None` if there
-    /// is no such time.
+    /// Returns the time after which no later row can match a row of `side` at `ts`, or `None` if
+    /// there is no such time.
     #[inline]
     pub fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];

@@ -1,4 +1,4 @@
-//! Sorts the rows of one source by time, within its lateness.
+//! Sorts the rows of one source by time, within the source's lateness.
 //!
 //! ```text
 //! lateness 5    pushed    10  14  12  21   9   18
@@ -7,8 +7,7 @@
 //!               released   -   -  -   10 12 14         rows that no later row can precede
 //! ```
 //!
-//! Whether a row is late depends only on the rows of its source, never on the boundaries of
-//! batches.
+//! Whether a row is late depends only on the rows of its source, never on batch boundaries.
 
 use tidegate_structures::memory;
 
@@ -24,22 +23,22 @@ pub trait PushedRows: Clone {
 /// A row that arrived below the watermark of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
-    /// The position of the row among the rows that were pushed together.
+    /// The position of the row in its push.
     pub row: u32,
     /// The watermark when the row arrived.
     pub watermark: i64,
 }
 
-/// Rows in time order. No later row of the source can precede them.
+/// Rows in time order. No later row of the source can precede these rows.
 #[derive(Debug)]
 pub enum ReleasedRows<P> {
     /// Adjacent rows of one push.
     Slice(P, Range<usize>),
-    /// Rows of several pushes, or rows whose order has changed.
+    /// Rows from several pushes, or rows whose order has changed.
     Rows {
         /// Event times.
         ts: Vec<i64>,
-        /// The payloads to which the rows belong.
+        /// The payloads that contain the rows.
         payloads: Vec<P>,
         /// For each row, the index of its payload and its row number in that payload.
         places: Vec<(u32, u32)>,
@@ -48,17 +47,17 @@ pub enum ReleasedRows<P> {
 
 /// Holds back the rows of a source until they are in time order.
 ///
-/// Every change is first prepared as a draft. Drafting determines which rows are late and which are
-/// released, and it may fail if memory runs out. [`commit`](Self::commit) then applies the draft. A
-/// dropped draft has no effect.
+/// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
+/// which are released. It can fail if memory runs out. [`commit`](Self::commit) then applies the
+/// draft. A dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// Pushes whose rows have not all been released, by their ascending numbers.
+    /// Pushes with rows that have not been released, by push number.
     pending: BTreeMap<u64, PendingPush<P>>,
-    /// For each pending push, the time of its next row and its number. This index lets a release
-    /// visit only the pushes that have rows to release.
+    /// The time of the next row of each pending push, and the number of the push. With this index,
+    /// a release visits only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
     rows: usize,
@@ -71,17 +70,17 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<PendingPush<P>>,
-    /// For each push that releases rows: its number, and the total number of its rows released once
-    /// the draft is committed.
+    /// The number of each push that releases rows, and the total number of its rows that will have
+    /// been released once the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
-/// The rows of a push, kept until all of them have been released.
+/// The rows of a push, which are kept until all of them have been released.
 #[derive(Debug)]
 struct PendingPush<P> {
     payload: P,
-    /// The rows that were not late, in time order. `None` if these are all rows, in their original
-    /// order.
+    /// The rows that were not late, in time order. `None` if no row was late and the rows were
+    /// already in order.
     order: Option<Vec<u32>>,
     /// The number of rows that have been released.
     released: usize,
@@ -107,7 +106,8 @@ impl<P: PushedRows> PendingPush<P> {
         (self.released < self.len()).then(|| self.payload.ts()[self.row(self.released)])
     }
 
-    /// Returns the number of rows at or before `watermark`, including released rows.
+    /// Returns how many rows are at or before `watermark`, including those that have already been
+    /// released.
     fn upto(&self, watermark: i64) -> usize {
         let ts = self.payload.ts();
         match &self.order {
@@ -121,7 +121,7 @@ impl<P: PushedRows> PendingPush<P> {
 }
 
 impl<P: PushedRows> PushPart<'_, P> {
-    /// Returns the rows as a slice if they are already in order; otherwise, sorts them.
+    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
     fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
             None => ReleasedRows::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -155,16 +155,16 @@ fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     }
 }
 
-/// Performs a stable sort after reporting its buffer to the memory accounting.
+/// Sorts rows stably, after reporting the memory for the sort to the memory accounting.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
 }
 
 impl<P> Reorder<P> {
-    /// Returns the promise that a row at `ts` implies: the earliest time that any further row may
-    /// have. Without a lateness, rows promise nothing, and only [`advance`](Draft::advance) raises
-    /// the watermark.
+    /// Returns the promise implied by a row at `ts`: the earliest possible time of any later row.
+    /// Without a lateness, rows imply no promise, and only [`advance`](Draft::advance) raises the
+    /// watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -176,7 +176,8 @@ impl<P: PushedRows> Draft<P> {
         self.watermark
     }
 
-    /// Promises that all further rows are at or after `ts`; a row that breaks the promise is late.
+    /// Promises that all subsequent rows are at or after `ts`. A row that breaks this promise is
+    /// late.
     pub fn advance(&mut self, ts: i64) {
         self.watermark = self.watermark.max(ts);
     }
@@ -239,8 +240,8 @@ impl<P: PushedRows> Reorder<P> {
         Reorder { lateness, watermark: i64::MIN, pending, next, pushes: 0, rows: 0 }
     }
 
-    /// Restores the state of a source that had reached `watermark`. `rows` are the rows that had
-    /// not yet been released, in time order.
+    /// Restores the state of a source that had reached `watermark`. `rows` contains the rows that
+    /// had not been released yet, in time order.
     pub fn restore(lateness: Option<i64>, watermark: i64, rows: Option<P>) -> Self {
         let mut reorder = Reorder { watermark, ..Self::new(lateness) };
         rows.into_iter()
@@ -342,7 +343,8 @@ mod tests {
         }
     }
 
-    /// Returns the times and push numbers of released rows, after each push and at the end.
+    /// Pushes the rows, and releases rows after each push and at the end. Returns the times of the
+    /// released rows, the times of the late rows, and the number of entries that remain.
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
         let mut reorder = Reorder::new(Some(lateness));
@@ -436,8 +438,8 @@ mod tests {
     }
 
     proptest! {
-        /// The released rows and the late rows do not depend on the cuts, and agree with a
-        /// row-by-row loop.
+        /// The released and late rows do not depend on how the rows are divided into pushes, and
+        /// agree with a row-by-row loop.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

@@ -4,20 +4,20 @@ use tidegate_structures::memory;
 
 use super::{Extent, How, KeptColumns, RowLog, Side, SideWatermarks};
 
-/// The number that represents a missing row on one side of a result row.
+/// The number that represents a missing row in a result row.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// Result rows, as offsets of their left and right rows. [`NO_ROW`] stands for a missing row.
+/// Result rows, as the offsets of their left and right rows. [`NO_ROW`] represents a missing row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Offsets of left rows.
     pub left: Vec<u32>,
-    /// Offsets of right rows; empty for semi and anti joins.
+    /// Offsets of right rows. Empty for semi and anti joins.
     pub right: Vec<u32>,
 }
 
 impl Results {
-    /// Adds the pairs of a row with rows of the other side.
+    /// Adds the pairs that a row forms with the given rows on the other side.
     #[inline]
     pub fn pair(&mut self, side: Side, offset: u32, others: impl ExactSizeIterator<Item = u32>) {
         let (own, other) = match side {
@@ -82,8 +82,8 @@ impl Results {
         }
     }
 
-    /// Turns pairs into results and marks their rows as matched. Each pair must be passed only
-    /// once.
+    /// Turns pairs into results, and marks the paired rows as matched. Each pair must be passed
+    /// only once.
     #[must_use]
     pub fn of_pairs(
         mut pairs: Results,
@@ -107,7 +107,7 @@ impl Results {
     }
 
     /// Adds the unmatched rows that no row at `now` or later can match. In merged order, these rows
-    /// are sorted by the last time at which they could be matched, with ties in merged order. In
+    /// are sorted by the last time at which they could be matched, and then in merged order. In
     /// arrival order, left rows precede right rows, and the rows of each side are sorted by the
     /// last time at which they could be matched.
     pub fn add_unmatched(

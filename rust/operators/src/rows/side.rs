@@ -3,9 +3,9 @@
 /// One of the two sides of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The left side: the base stream of PPOIJ, R of the other papers.
+    /// The left side, which is the base stream of PPOIJ and R in the other papers.
     Left = 0,
-    /// The right side: the probe stream of PPOIJ, S of the other papers.
+    /// The right side, which is the probe stream of PPOIJ and S in the other papers.
     Right = 1,
 }
 
@@ -20,6 +20,7 @@ impl Side {
     }
 }
 
-/// One watermark per side. Rows that arrive later on a side are not earlier than its watermark.
-/// `None` means that no more rows will arrive. In merged order, both sides have the same watermark.
+/// One watermark per side. Rows that arrive on a side from now on are at or after the side's
+/// watermark. `None` means that no more rows will arrive. In merged order, both sides have the same
+/// watermark.
 pub type SideWatermarks = [Option<i64>; 2];

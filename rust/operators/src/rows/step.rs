@@ -9,21 +9,22 @@ use crate::driver::Stopped;
 /// The reason why a filter failed.
 pub type FilterError = Box<dyn Error + Send + Sync>;
 
-/// A filter: given the numbers of the left and right rows of pairs, returns which pairs are kept.
+/// A filter. It receives the numbers of the left and right rows of pairs, and returns which pairs
+/// are kept.
 pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 
 /// The outcome of a step of a join.
 #[derive(Debug)]
 pub enum Progress {
-    /// Pieces of the epoch. Any thread can assemble the results of the pieces, which are in the
-    /// given order.
+    /// Pieces of the epoch. Any thread can assemble the results of a piece, and the results are in
+    /// the order of the pieces.
     Pieces(Vec<Range<usize>>),
     /// Results, in order.
     Results(Results),
 }
 
 impl Progress {
-    /// Returns the results of a join that names no pieces.
+    /// Returns the results of a join that returns no pieces.
     ///
     /// # Panics
     ///

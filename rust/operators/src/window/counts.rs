@@ -1,19 +1,19 @@
-//! Matches by count windows: the earlier row of a pair must be one of the last n rows of its side
-//! before the later row.
+//! Finds matches within row-based windows: the earlier row of a pair must be among the last n rows
+//! on its side before the later row.
 //!
-//! Rows of both sides are in one merged order: by time, left before right at equal times, then by
-//! row. A left row's matches are adjacent among the right rows in that order. The matches are at
-//! most `right` rows before the left row, and the rows after it that arrive before `left` more left
-//! rows have arrived.
+//! The rows of both sides are in one merged order: by time, then left before right, then by row
+//! number. In merged order, the matches of a left row are adjacent among the right rows. The
+//! matches are up to `right` right rows before the left row, and those right rows after it that
+//! arrive before `left` more left rows have arrived.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
 //!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those before 2 more l
 //! ```
 //!
-//! If times are replaced by positions in that order, the join becomes an interval join with
-//! separate ends for each left row. The cost is that of a sort and a merge, and the memory is 8
-//! bytes per row.
+//! If times are replaced with positions in that order, the join becomes an interval join in which
+//! each left row has its own interval. The join costs as much as a sort and a merge, and takes 8
+//! bytes of memory per row.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -25,7 +25,7 @@ use crate::order::time_order;
 use crate::order::{Groups, JoinColumns};
 use crate::rows::interval::LeftReach;
 
-/// The number of rows of each side in a window.
+/// The number of rows in a window, for each side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// The number of left rows, at least 1.
@@ -34,14 +34,14 @@ pub struct Counts {
     pub right: usize,
 }
 
-/// For each left row, the first right row that it matches, in time order, and the one after the
-/// last.
+/// For each left row, the position of the first matching right row in time order, and the position
+/// after the last one.
 #[derive(Debug)]
 pub struct Ends(Pages<[u32; 2]>);
 
 impl Ends {
-    /// Returns the positions, in time order, of the first and the last right row that a left row
-    /// matches.
+    /// Returns the positions, in time order, of the first and the last right row that match a left
+    /// row.
     #[inline]
     pub(crate) fn of(&self, row: usize) -> Option<(i64, i64)> {
         let [first, end] = self.0[row];
@@ -55,8 +55,8 @@ impl LeftReach for Ends {
     }
 }
 
-/// Returns the right rows that each left row matches, as positions in time order, and the position
-/// of each right row.
+/// Returns two results: the right rows that match each left row, as positions in time order, and
+/// the position of each right row.
 ///
 /// # Panics
 ///
@@ -83,7 +83,8 @@ pub fn meetings(
 
 /// Finds the matches of every left row.
 ///
-/// `key_count` must be greater than every key on both sides. A window counts the rows of all keys.
+/// `key_count` must be greater than every key on both sides. Windows count the rows of all keys
+/// together.
 ///
 /// In this example, a left row matches the last two right rows, and a right row matches the last
 /// left row:
@@ -170,8 +171,8 @@ mod tests {
     use crate::rows::How;
 
     /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
-    /// scans the other side's window. The procedure then removes the oldest row of that window if
-    /// it is full, and adds the new row to the window of its side.
+    /// scans the window of the other side. It then adds the row to the window of its own side, and
+    /// removes the oldest row of that window if there are too many.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

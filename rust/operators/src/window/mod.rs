@@ -1,5 +1,5 @@
-//! The part that all joins of sliding windows share: the values of rows, the kept columns, and the
-//! processing of tables. Each window join compares the rows in a different way.
+//! The code shared by all joins of sliding windows: the values of rows, the kept columns, and the
+//! processing of tables. Each window join compares rows in its own way.
 //!
 //! # Files
 //!
@@ -19,25 +19,25 @@ use crate::predicate::Operand;
 use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
-/// The numbers of some rows that a join of sliding windows compares: for each term, the numbers of
-/// both sides. `None` if some row has no numbers. After such a row, the join compares no values and
-/// passes every pair in the windows to the filter.
+/// The numbers that a join of sliding windows compares, for some rows. Each term has one column of
+/// numbers per side. `None` if some row has no numbers. From such a row on, the join compares no
+/// values and passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
-/// A join of sliding windows, for any algorithm that compares the rows.
+/// A join of sliding windows. Joins differ in how they compare the rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
-/// The rows that a join of sliding windows keeps from one side, with their times.
+/// The rows on one side that a join of sliding windows keeps, with their times.
 pub type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {
-    /// Returns the times of the rows, by offset.
+    /// Returns the times of the rows, indexed by offset.
     #[inline]
     pub fn ts(&self) -> &[i64] {
         self.columns().as_slice()
     }
 
-    /// Appends the rows of this side, given the times and sides of all rows.
+    /// Appends those of the given rows that belong to this side.
     pub fn push(&mut self, ts: &[i64], sides: &[Side]) {
         let side = self.side();
         let own = ts.iter().zip(sides).filter(|(_, other)| **other == side);

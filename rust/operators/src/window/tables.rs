@@ -1,4 +1,4 @@
-//! Finds the pairs of whole tables with a join of sliding windows.
+//! Finds the pairs of two whole tables, using a join of sliding windows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -30,11 +30,12 @@ impl SortedSide<'_> {
     }
 }
 
-/// Returns the pairs that an inner join without rows finds in two tables, in any order. The
-/// arguments contain the times of the rows, and the terms with the numbers of all rows. `filter`
-/// receives row numbers of the tables.
+/// Returns the pairs that `join` finds in two tables, in any order. `join` must be an inner join
+/// without rows. The arguments contain the times of the rows, and the terms contain the numbers of
+/// all rows. `filter` receives the row numbers in the tables.
 ///
-/// `check` receives the number of pairs so far, and can reject more pairs by returning an error.
+/// `check` receives the number of pairs found so far, and can reject more pairs by returning an
+/// error.
 pub fn pairs(
     join: &mut SlidingJoin,
     [left, right]: [&[i64]; 2],

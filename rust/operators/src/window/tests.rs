@@ -1,6 +1,6 @@
 //! Checks the joins against Kang's three-step procedure, row by row. All algorithms return the same
-//! results for any number of threads. The speed of the sharing is measured elsewhere, but its
-//! balance is checked here.
+//! results for any number of threads. How fast the threads share their work is measured elsewhere,
+//! but the balance is checked here.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ enum Way {
     Own(ScaleAlgorithm),
     /// One thread compares whole windows.
     Whole,
-    /// A window is divided into one piece per thread.
+    /// Each window is divided into one piece per thread.
     Pieces,
     /// Shares compare row by row.
     RowByRow,

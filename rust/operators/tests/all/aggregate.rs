@@ -1,8 +1,9 @@
 //! Checks aggregates over sliding windows against windows that are recomputed one by one.
 //!
-//! `oracle_*` compares small random data with code that visits every row for every window.
-//! `differential_*` compares thread counts on data with many parts, which small data never has.
-//! `streaming_*` compares rows that arrive epoch by epoch with whole tables.
+//! `oracle_*` compares the results for small random data with those of code that visits every row
+//! for every window. `differential_*` compares the results for different thread counts. The data is
+//! large enough to have many parts. `streaming_*` compares the results for rows that arrive epoch
+//! by epoch with those for whole tables.
 
 mod cases;
 mod user;
@@ -105,9 +106,9 @@ fn spread(values: impl Iterator<Item = i64>) -> Option<i64> {
     Some(values.iter().max()? - values.iter().min()?)
 }
 
-/// Folds rows in the documented order: a source's rows in a slice form one state, and sources are
-/// combined in order. Slices before the next multiple of the window's slices are combined
-/// backwards, and slices after it forwards.
+/// Folds rows in the documented order: the rows of a source in a slice form one state, and the
+/// states of the sources are combined in order. Slices before the next multiple of the window's
+/// length are combined backwards, and the slices after it are combined forwards.
 fn fold<S: Copy>(
     rows: &[Place],
     shape: Shape,
@@ -185,7 +186,7 @@ proptest! {
     }
 }
 
-/// Returns the ends of all sessions, and their rows.
+/// Returns the end of each session, and the session's result row.
 fn run_sessions(sources: &[Vec<Row>], gap: i64, threads: usize) -> Vec<(i64, ResultRow)> {
     let driver = Driver::new(threads, Stop::default());
     let take = |page: Page| Ok::<_, Stopped>(ends_and_rows(page));
@@ -360,7 +361,7 @@ fn a_result_is_announced_before_it_is_made() {
     assert_eq!(failures.get(), 1, "nothing is made after a failure");
 }
 
-/// States that no rows can produce are rejected, regardless of what is wrong with them.
+/// States that no rows can produce are rejected, no matter what is wrong with them.
 #[test]
 fn a_state_that_no_rows_have_is_refused() {
     let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);

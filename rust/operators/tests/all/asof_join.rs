@@ -1,5 +1,5 @@
-//! Checks the as-of join against a nested loop, for random small inputs, every strategy and several
-//! thread counts. Large inputs are checked against a search in each key's rows.
+//! Checks the as-of join against a nested loop on small random inputs, with every strategy and
+//! several thread counts. Large inputs are checked against a search among each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const EVERY_STRATEGY: [Nearness; 3] = [Nearness::Backward, Nearness::Forward, Ne
 
 type Rows = Vec<(u32, u32)>;
 
-/// Returns how near a right row is to a left row: the smallest value is the nearest, and `None`
-/// means that it is not a candidate.
+/// Returns how close a right row is to a left row. The smallest value is the closest, and `None`
+/// means that the row is not a candidate.
 fn nearness(asof: &AsOf, l: i64, r: i64, row: u32) -> Option<(i128, bool, i64)> {
     let distance = (l as i128 - r as i128).abs();
     let is_past = r < l || (r == l && asof.strategy != Nearness::Forward);
@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Finds the partners by a search in each key's rows, sorted by time.
+/// Finds the partners by searching each key's rows, which are sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, asof: &AsOf) -> Rows {
     let groups = right.groups(keys);
     let partner = |l: usize| {

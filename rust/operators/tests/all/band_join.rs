@@ -1,5 +1,5 @@
-//! Checks the band join against a nested loop for random small inputs, and against a search for
-//! large inputs.
+//! Checks the band join against a nested loop on small random inputs, and against a search on large
+//! inputs.
 
 use std::sync::Arc;
 
@@ -132,8 +132,7 @@ proptest! {
     }
 }
 
-/// Returns integers below `below`, distributed by a power: the higher it is, the more of them are
-/// small.
+/// Returns integers below `below`. The higher the power, the more of them are small.
 fn values(rows: usize, below: f64, power: i32, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let mut random = || {
@@ -143,7 +142,7 @@ fn values(rows: usize, below: f64, power: i32, seed: u64) -> Vec<f64> {
     (0..rows).map(|_| (random().powi(power) * below).floor()).collect()
 }
 
-/// Finds the pairs by a search among the sorted right rows.
+/// Finds the pairs by searching the sorted right rows.
 fn searched(column: &Column) -> Rows {
     let mut right: Vec<_> = column.right.iter().copied().zip(0_u32..).collect();
     right.sort_by(|a, b| a.0.total_cmp(&b.0));

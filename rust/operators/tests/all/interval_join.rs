@@ -1,9 +1,9 @@
-//! Checks the interval join against a nested loop, for random small inputs, every type of join and
-//! several thread counts.
+//! Checks the interval join against a nested loop on small random inputs, with every type of join
+//! and several thread counts.
 //!
-//! `oracle_*` cannot detect errors that need many rows (several levels of partitioning, sorts by
-//! several threads, divided runs). `differential_*` detects such errors, because it replaces the
-//! quadratic oracle by a search in each key's rows.
+//! `oracle_*` cannot detect errors that occur only with many rows (several levels of partitioning,
+//! sorts by several threads, divided runs). `differential_*` detects such errors, because it
+//! replaces the quadratic oracle with a search among each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn oracle(
     rows
 }
 
-/// Computes the join on this number of threads, and lists it in ranges of `cut` rows.
+/// Computes the join on this number of threads, and lists its result in ranges of `cut` rows.
 fn join(
     left: &Table,
     right: &Table,
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Computes the inner join by a search in each key's rows, sorted by time.
+/// Computes the inner join by searching each key's rows, which are sorted by time.
 fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Rows {
     let groups = right.groups(keys);
     let mut rows = Vec::new();

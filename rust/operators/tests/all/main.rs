@@ -1,5 +1,5 @@
-//! All integration tests, in one executable, because each additional executable would have to be
-//! compiled and linked separately.
+//! Contains all integration tests in one executable, because each additional executable would have
+//! to be compiled and linked separately.
 
 mod aggregate;
 mod asof_join;

@@ -1,5 +1,5 @@
-//! Checks the overlap join against a nested loop, for random small inputs and several thread
-//! counts. Large inputs are checked against a count by sorted ends.
+//! Checks the overlap join against a nested loop on small random inputs, with several thread
+//! counts. Large inputs are checked against counts from sorted starts and ends.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -34,7 +34,7 @@ impl Intervals {
     }
 }
 
-/// Returns the right rows of each left row, row by row.
+/// Returns the right rows that match each left row, row by row.
 fn oracle(left: &Intervals, right: &Intervals) -> Vec<Vec<u32>> {
     let matches = |l: usize, r: usize| {
         left.starts.key(l) == right.starts.key(r)
@@ -46,7 +46,7 @@ fn oracle(left: &Intervals, right: &Intervals) -> Vec<Vec<u32>> {
     (0..left.rows()).map(of).collect()
 }
 
-/// Returns the right rows of each left row, page by page.
+/// Returns the right rows that match each left row, page by page.
 fn join(
     left: &Intervals,
     right: &Intervals,
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Returns lengths, most of which are short, while a few cover all of time.
+/// Returns the lengths of intervals. Most of them are short, but a few cover the whole time range.
 fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     let length = |row: i64| match (row * 7_919 + seed) % 1_000 {
         0 => 1 << 40,
@@ -126,8 +126,8 @@ fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     (0..rows as i64).map(length).collect()
 }
 
-/// Returns how many right rows overlap each left row: the rows of its key that start before its
-/// end, minus those that end before its start.
+/// Returns how many right rows overlap each left row: the rows with the same key that start before
+/// the left row's end, minus those that end before the left row's start.
 fn counted(left: &Intervals, right: &Intervals, keys: usize) -> Vec<usize> {
     let groups = right.starts.groups(keys);
     let ends: Vec<Vec<i64>> = groups

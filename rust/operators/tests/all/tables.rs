@@ -1,10 +1,10 @@
-//! Random tables, small and large, for the tests of joins.
+//! Small and large random tables for the tests of joins.
 
 use proptest::prelude::*;
 use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::NO_KEY;
 
-/// Times, and keys if there are any.
+/// Times, and optional keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) ts: Vec<i64>,
@@ -17,12 +17,13 @@ impl Table {
         JoinColumns { ts: &self.ts, keys: self.keys.as_deref() }
     }
 
-    /// Returns the key of a row; 0 if there are no keys.
+    /// Returns the key of a row, or 0 if there are no keys.
     pub(crate) fn key(&self, row: usize) -> u32 {
         self.keys.as_ref().map_or(0, |keys| keys[row])
     }
 
-    /// Returns each key's rows as sorted times and row numbers. Keys must be below `keys`.
+    /// Returns the rows of each key as sorted pairs of time and row number. Keys must be below
+    /// `keys`.
     pub(crate) fn groups(&self, keys: usize) -> Vec<Vec<(i64, u32)>> {
         let mut groups = vec![Vec::new(); keys];
         for (row, &ts) in self.ts.iter().enumerate() {
@@ -35,7 +36,7 @@ impl Table {
     }
 }
 
-/// Generates up to 60 rows with few keys, optionally sorted by time.
+/// Generates up to 60 rows with few different keys. Some tables are sorted by time.
 pub(crate) fn table(
     keys: bool,
     times: impl Strategy<Value = i64> + Clone,
@@ -52,7 +53,8 @@ pub(crate) fn table(
     )
 }
 
-/// Returns many rows. Times increase by 0 to 4 or jump; keys are uniform or mostly the same.
+/// Returns many rows. Times increase by 0 to 4 or jump. Keys are either evenly distributed or
+/// mostly the same.
 pub(crate) fn large(rows: usize, keys: usize, skewed: bool, sorted: bool, seed: u64) -> Table {
     let mut state = seed;
     let mut random = move |below: u64| {

@@ -1,36 +1,39 @@
-//! Assigns keys to replicas, according to the three parallel patterns of PPOIJ (section 3).
+//! Assigns keys to replicas according to one of the three parallel patterns of PPOIJ (section 3).
 //!
 //! - **KP**: each key has a single replica, its home.
-//! - **DP**: every replica has all keys. All replicas store each row, and one of them searches for
-//!   its matches. In the paper, all replicas search for matches, and one stores the row. A row then
-//!   costs work on every replica, and the matches that several replicas find have to be put in
-//!   order. Storing a 4-byte number on several replicas is cheaper.
-//! - **HP**: each key is on as many replicas as its load requires (Algorithm 1). The first rows
-//!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, frequencies are updated, with older
-//!   rows fading, and the mapping is adapted. Only one in every [`SAMPLED`] rows is counted.
+//! - **DP**: every replica serves all keys. Every replica stores each row, but only one of them
+//!   searches for the row's matches. In the paper, all replicas search for the matches of each row,
+//!   but only one of them stores it. With the paper's method, each row requires work on every
+//!   replica, and the matches found by several replicas have to be put in order. Storing a 4-byte
+//!   number on every replica is cheaper.
+//! - **HP**: each key is assigned to as many replicas as its load requires (Algorithm 1). The first
+//!   rows calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
+//!   current frequencies, in which older rows count less. Only one out of every [`SAMPLED`] rows is
+//!   counted.
 //!
-//!   The load of a key is the product of the frequencies of its two sides. The paper uses the
-//!   frequency itself. However, each left row of a key is compared with right rows of the key,
-//!   whose number also grows with the key's frequency. If loads were plain frequencies, replicas
-//!   would get equal numbers of rows but very different numbers of comparisons.
-//! - **Auto**: KP, until the busiest replica makes more than [`LOAD_FACTOR`] times the mean number
-//!   of comparisons; then HP. The switch happens only if pairs are filtered. Without a filter,
-//!   finding pairs takes less time than putting the pairs of several replicas in order.
+//!   The load of a key is the product of its frequencies on the two sides. In the paper, the load
+//!   of a key is its frequency. However, each left row is compared with the right rows that have
+//!   the same key, and the number of these rows also grows with the key's frequency. If loads were
+//!   plain frequencies, replicas would receive equal numbers of rows but make very different
+//!   numbers of comparisons.
+//! - **Auto**: KP at first, and HP once the busiest replica makes more than [`LOAD_FACTOR`] times
+//!   the mean number of comparisons. `Auto` switches to HP only if pairs are filtered. Without a
+//!   filter, putting the pairs from several replicas in order takes longer than finding them.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is
-//! removed from a key keeps the rows that it has stored. The replica is searched for matches among
-//! these rows until they are purged, but it stores no new rows. Each stored row therefore stays on
-//! one replica, and each later row is compared on every replica that has rows of its key. With DP,
-//! the mapping never changes.
+//! removed from a key keeps the rows that it has already stored. Later rows are still compared with
+//! the stored rows until they are purged, but the replica stores no new rows with that key. A
+//! stored row therefore never moves to another replica, and each later row is compared on every
+//! replica that has rows with the same key. With DP, the mapping never changes.
 
 use std::collections::HashMap;
 
 use crate::rows::{NO_KEY, Side};
 
-/// The strategy by which keys are assigned to replicas.
+/// The strategy for assigning keys to replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallelism {
-    /// KP, until the load requires HP.
+    /// KP at first, and HP if the load requires it.
     Auto,
     /// KP.
     Key,
@@ -40,40 +43,42 @@ pub enum Parallelism {
     Hybrid,
 }
 
-/// The default maximum ratio between the load of the most loaded replica and the mean load: the θ
-/// of Algorithm 1.
+/// The default maximum ratio of the highest load of any replica to the mean load (θ in Algorithm
+/// 1).
 pub const LOAD_FACTOR: f64 = 1.2;
 
-/// The number of rows between two checks of the frequencies, which is a few milliseconds of work.
+/// The number of rows between two checks of the frequencies. Processing that many rows takes a few
+/// milliseconds.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// The number of consecutive rows of a side that one replica of their key stores. As a result, one
-/// replica finds most of a row's matches, and they do not have to be put in order.
+/// Among this many consecutive rows on a side, all rows with the same split key are stored by the
+/// same replica. As a result, most of a row's matches are found by one replica and do not have to
+/// be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
-/// The maximum number of consecutive rows of an epoch whose matches one replica searches for, if
-/// every replica has all keys. The second constant is the minimum number of such turns per replica,
-/// if there are enough rows.
+/// If every replica serves all keys, the replicas take turns searching for the matches of rows.
+/// This is the maximum number of consecutive rows per turn.
 const LOOKED_AT_TOGETHER: usize = 64;
+/// The minimum number of turns per replica, if there are enough rows.
 const TURNS: usize = 4;
 
 /// The sampling interval: one row in this many is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
-/// The number of comparisons needed to judge how they are distributed.
+/// The number of comparisons above which their distribution over the replicas is checked.
 const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 14 };
 
 /// A key is dropped when its frequency fades below this value.
 const LEAST_FREQUENCY: f32 = 0.5;
 
-/// Routes from this value on are positions among the splits instead of replicas: the key has other
-/// replicas than its home.
+/// A route of at least this value is a position in the list of split keys rather than a replica.
+/// The key then has replicas other than its home.
 const SPLIT: u16 = 1 << 15;
 
-/// The route of a row that has no key.
+/// The route of a row without a key.
 const NOWHERE: u16 = u16::MAX;
 
-/// The route of a key that is only on its home replica.
+/// The route of a key that is assigned only to its home replica.
 const HOME: u16 = 0;
 
 /// The replicas of a split key.
@@ -81,11 +86,11 @@ const HOME: u16 = 0;
 struct Split {
     /// The replicas that store new rows.
     active: Vec<u16>,
-    /// The replicas that stored rows earlier.
+    /// The replicas that no longer store new rows but still have old ones.
     draining: Vec<u16>,
 }
 
-/// The replicas that search for the matches of a row.
+/// The replicas that search for a row's matches.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LookAssignment {
     None,
@@ -93,13 +98,12 @@ pub(super) enum LookAssignment {
     Several,
 }
 
-/// The share of a key that a replica has.
+/// The share of a key's rows that a replica has.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KeyShare {
     /// No rows of the key.
     None,
-    /// All rows of the key, whose home is this replica. Contains the key's position among the keys
-    /// at home on this replica.
+    /// All rows of the key. Contains the key's position among the keys whose home is this replica.
     All(u32),
     /// A part of the rows.
     Part(KeyPart),
@@ -108,14 +112,15 @@ pub(super) enum KeyShare {
 /// A replica's part of a key's rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyPart {
-    /// The key's position among the keys at home on this replica. `None` if its home is another
-    /// replica.
+    /// The key's position among the keys whose home is this replica. `None` if the key's home is
+    /// another replica.
     pub(super) home: Option<u32>,
     /// The key's position among the split keys.
     pub(super) split: u32,
-    /// This replica's position among those that store rows, if it is one of them, and the number of
-    /// these replicas.
+    /// This replica's position among the replicas that store new rows, or `None` if it does not
+    /// store them.
     place: Option<u32>,
+    /// The number of replicas that store new rows.
     degree: u32,
 }
 
@@ -163,25 +168,25 @@ pub(super) struct Assignment {
     splits: Vec<Split>,
     /// Unused positions among the splits.
     free: Vec<u16>,
-    /// The routes of keys, up to the largest split key.
+    /// The route of each key, up to the split key with the largest number.
     routes: Vec<u16>,
     split_keys: Vec<u32>,
-    /// `true` if `Auto` has found a reason to split keys.
+    /// `true` for `Hybrid`, and for `Auto` once the load requires splitting keys.
     is_splitting: bool,
     frequencies: Frequencies,
     /// The number of rows since the last check.
     rows: u64,
-    /// The number of comparisons up to an earlier check.
+    /// The number of comparisons that each replica had made at an earlier check.
     comparisons: Vec<u64>,
 }
 
-/// The frequencies of keys among counted rows, with older rows fading.
+/// The frequencies of keys among the counted rows. Older rows count less than newer ones.
 #[derive(Debug, Default)]
 struct Frequencies {
     /// The frequencies, indexed by key.
     of_keys: Vec<Frequency>,
-    /// The keys with a nonzero frequency, each of them once, and keys that were dropped since the
-    /// last fading.
+    /// The keys with a nonzero frequency, each listed once. Keys that were dropped after the last
+    /// call of `fade` are still included.
     listed: Vec<u32>,
 }
 
@@ -220,7 +225,7 @@ impl Frequencies {
         self.listed.iter().map(load).collect()
     }
 
-    /// Halves all frequencies, and drops keys that have few rows left.
+    /// Halves all frequencies and drops the keys whose frequency becomes too low.
     fn fade(&mut self) {
         let of_keys = &mut self.of_keys;
         self.listed.retain(|&key| {
@@ -234,7 +239,7 @@ impl Frequencies {
         });
     }
 
-    /// Drops the frequency of a key, whose number can be reused for another key.
+    /// Resets the frequency of a key, because the key's number can be reused for another key.
     fn forget(&mut self, key: u32) {
         if let Some(of_key) = self.of_keys.get_mut(key as usize) {
             of_key.rows = [0.0; 2];
@@ -266,7 +271,7 @@ impl Assignment {
         }
     }
 
-    /// Sets the maximum ratio between the load of the most loaded replica and the mean load.
+    /// Sets the maximum ratio of the highest load of any replica to the mean load.
     pub(super) fn with_load_factor(self, load_factor: f64) -> Self {
         assert!(load_factor >= 1.0, "the load factor must be at least 1");
         Assignment { load_factor, ..self }
@@ -277,8 +282,8 @@ impl Assignment {
         self.divisor.divide(key).1
     }
 
-    /// Returns the key's position among the keys whose home is replica `me`, if it is one of them;
-    /// with DP, all keys are.
+    /// Returns the key's position among the keys whose home is replica `me`, or `None` if its home
+    /// is another replica. With DP, every replica is home to all keys.
     #[inline]
     pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
         if self.parallelism == Parallelism::Data {
@@ -288,20 +293,20 @@ impl Assignment {
         (home == me).then_some(place as usize)
     }
 
-    /// Returns the key's position among the split keys, if it is split.
+    /// Returns the key's position among the split keys, or `None` if it is not split.
     pub(super) fn split_of(&self, key: u32) -> Option<usize> {
         let route = self.routes.get(key as usize).copied().filter(|&route| route != HOME)?;
         Some(usize::from(route - SPLIT))
     }
 
-    /// Returns the number of consecutive rows whose matches one replica searches for in its turn,
-    /// as a power of two; `rows` is the number of rows in the epoch.
+    /// Returns the binary logarithm of the number of consecutive rows whose matches one replica
+    /// searches for in its turn. `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
 
-    /// Returns the replica that searches for the matches of a row with this key, given the number
-    /// of its turn in the epoch. Special values mean several replicas, or no key.
+    /// Returns the replica that searches for the matches of a row with this key in the given turn
+    /// of the epoch. Special values mean that several replicas search, or that the row has no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
@@ -314,9 +319,9 @@ impl Assignment {
         }
     }
 
-    /// Returns the share that replica `me` has of a row with this `key` and `route`. The method is
-    /// part of the loop over rows, which is compiled for wider instructions. The compiler would not
-    /// inline this method there by default.
+    /// Returns the share of the rows with this `key` that replica `me` has, given the `route` of
+    /// such a row. This method is always inlined into the loop over rows, which is compiled for
+    /// wider instructions. By default, the compiler would not inline it there.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {
@@ -362,8 +367,8 @@ impl Assignment {
         })
     }
 
-    /// Returns which replica searches for matches of the row with this `route`, or that several do;
-    /// nothing if the row has no key.
+    /// Returns which replica searches for the matches of a row with this `route`: none if the row
+    /// has no key, a single one, or several.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
@@ -373,9 +378,10 @@ impl Assignment {
         }
     }
 
-    /// Updates the statistics after an epoch, given the keys and sides of its rows, the comparisons
-    /// of each replica so far, and whether pairs are filtered. `holds` returns whether a replica
-    /// that no longer serves the split key at a position still has rows of this key.
+    /// Updates the statistics after an epoch. The arguments are the keys and sides of its rows, the
+    /// number of comparisons that each replica has made so far, and whether pairs are filtered.
+    /// `holds` receives a replica and the position of a split key for which the replica no longer
+    /// stores rows. It returns whether the replica still has rows with that key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
@@ -418,8 +424,9 @@ impl Assignment {
         }
     }
 
-    /// Counts rows by key and side: one row of each [`SAMPLED`] consecutive rows, at a varying
-    /// position. At a fixed position, rows whose sides alternate would all be counted for one side.
+    /// Counts one of every [`SAMPLED`] consecutive rows, by key and side. The position of the
+    /// counted row varies. With a fixed position, all counted rows would be from the same side if
+    /// the sides alternate.
     fn count(&mut self, keys: &[u32], sides: &[Side]) {
         let sampled = SAMPLED as u64;
         let end = self.rows + keys.len() as u64;
@@ -433,8 +440,8 @@ impl Assignment {
         }
     }
 
-    /// Executes Algorithm 1 from line 11 on, for mappings that are already in use. A key's home
-    /// stays among its replicas, so lines 4 to 10 are not needed.
+    /// Executes Algorithm 1, starting from line 11, on a mapping that is already in use. A key's
+    /// home always remains one of its replicas, so lines 4 to 10 are not needed.
     fn assign(&mut self, holds: impl Fn(u16, usize) -> bool) {
         let of_keys = self.frequencies.loads();
         let total: f32 = of_keys.iter().map(|(_, load)| load).sum();
@@ -544,12 +551,12 @@ impl Assignment {
         }
     }
 
-    /// Returns the memory held for keys, in bytes.
+    /// Returns the memory used for keys, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.frequencies.memory() + self.routes.capacity() * size_of::<u16>()
     }
 
-    /// Returns the number of keys on more than one replica.
+    /// Returns the number of keys whose rows are spread over several replicas.
     pub(super) fn split_keys(&self) -> usize {
         self.split_keys.len()
     }
@@ -559,8 +566,8 @@ impl Assignment {
 mod tests {
     use super::*;
 
-    /// Returns the number of comparisons per replica if each row of a key is compared with all of
-    /// the key's rows on the other side.
+    /// Returns the number of comparisons that each replica makes if every row is compared with all
+    /// rows on the other side that have the same key.
     fn loads(assignment: &Assignment, rows: &[(u32, u32)]) -> Vec<f64> {
         let mut loads = vec![0.0; assignment.replicas];
         for (key, &(left, right)) in (0..).zip(rows) {
@@ -578,8 +585,9 @@ mod tests {
         loads
     }
 
-    /// Returns the load factor for 8 replicas and 50 keys. A share 1 - `s` of the rows has a share
-    /// `s` of the keys, recursively. The frequencies of the second side can be reversed.
+    /// Returns the load factor that is reached with 8 replicas and 50 keys. A fraction `s` of the
+    /// keys accounts for a fraction 1 - `s` of the rows, recursively. If `turned` is set, the
+    /// frequencies on the right side are in reverse order.
     fn load_factor(s: f64, theta: f64, turned: bool) -> f64 {
         let share = |keys: f64| keys.powf((1.0 - s).ln() / s.ln());
         let rows = |key: u32| {

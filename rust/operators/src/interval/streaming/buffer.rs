@@ -1,29 +1,29 @@
-//! The stored rows of keys: for each key and side, the numbers of its rows, adjacent and in merged
-//! order.
+//! Buffers for the stored rows of keys. For each key and side, a buffer contains the row numbers,
+//! adjacent and in merged order.
 //!
-//! All buffers of a replica are in one array of cells, each in a separate block. Rows are appended
-//! at a buffer's end. Rows that are too old are skipped when the front of the buffer is read, so
-//! they need no work one by one. When a block is full, the rows that are still needed are moved to
-//! its start or to another block that fits them.
+//! The buffers of a replica share one array of cells, in which each buffer has its own block. Rows
+//! are appended at the end of a buffer. Rows that are too old are skipped when the front of the
+//! buffer is read, so they do not have to be removed one by one. When a block is full, the rows
+//! that are still needed are moved to its start or to another block with enough room.
 
 /// The number of row numbers that are read or written together, even if fewer are needed. Most rows
-/// have no more matches.
+/// have at most this many matches.
 pub(super) const LANES: usize = 8;
 
-/// The approximate number of bytes per row in a buffer if its key has several rows: the row's
-/// number, and free room after it.
+/// The approximate number of bytes that a row takes in a buffer if several rows have the same key:
+/// the row's number, and the free room after it.
 pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 
-/// The minimum number of free cells that remain at the end of a new block.
+/// The minimum number of cells that remain free at the end of a new block.
 const LEAST_ROOM: usize = 4;
 
-/// The number of unused cells from which moving all buffers is worthwhile: 64 KiB.
+/// The number of unused cells above which moving all buffers can be worthwhile (64 KiB).
 const WORTH_PACKING: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
 
-/// The position of the rows of one key and side among the cells.
+/// The position, among the cells, of the rows on one side with the same key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buffer {
-    /// The oldest row that may still be needed.
+    /// The position of the oldest row that may still be needed.
     begin: u32,
     /// The position after the newest row.
     end: u32,
@@ -43,15 +43,16 @@ impl Buffer {
     }
 }
 
-/// The blocks of all buffers. A row is represented by the low bits of its number; the numbers of
-/// two rows that are compared differ by less than 2^31.
+/// The blocks of all buffers. A row is represented by the low bits of its number. The numbers of
+/// any two rows that are compared differ by less than 2^31.
 #[derive(Debug)]
 pub(super) struct Cells {
-    /// The cells of all blocks, followed by as many as are read together.
+    /// The cells of all blocks, followed by [`LANES`] extra cells, because that many cells are read
+    /// together.
     numbers: Vec<u32>,
-    /// The starts of blocks that no buffer uses, by size class.
+    /// The starts of unused blocks, by size class.
     free: Vec<Vec<u32>>,
-    /// The number of cells in these blocks.
+    /// The number of cells in unused blocks.
     idle: usize,
 }
 
@@ -67,19 +68,19 @@ fn is_before(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() < 0
 }
 
-/// Block sizes fall into classes, four per octave. Returns the smallest class whose blocks have at
-/// least `cells` cells.
+/// Returns the smallest size class whose blocks have at least `cells` cells. There are four classes
+/// per octave.
 fn class_of(cells: usize) -> usize {
     let octave = (cells.max(4).ilog2() - 2) as usize;
     octave * 4 + cells.max(4).div_ceil(1 << octave) - 4
 }
 
-/// Returns the number of cells in a block of a class.
+/// Returns the number of cells in a block of this class.
 fn size_of_class(class: usize) -> usize {
     (4 + class % 4) << (class / 4)
 }
 
-/// Returns the class of a block for `rows` rows and some future rows.
+/// Returns the class of a block with room for `rows` rows and some future ones.
 fn class_with_room(rows: usize) -> usize {
     class_of(rows + rows / 4 + rows.min(LEAST_ROOM) + LEAST_ROOM)
 }
@@ -91,8 +92,9 @@ impl Cells {
         self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// Returns how many of a buffer's rows from `from` on arrived before the row `number`. There is
-    /// no branch on the values, because they are unpredictable.
+    /// Returns how many rows of a buffer, counted from position `from`, arrived before the row
+    /// `number`. The code does not branch on the values, because the outcome would be
+    /// unpredictable.
     #[inline(always)]
     fn count_before(&self, mut from: u32, end: u32, number: u32) -> u32 {
         let start = from;
@@ -115,7 +117,7 @@ impl Cells {
         buffer.begin += self.count_before(buffer.begin, buffer.end, number);
     }
 
-    /// Stores a row; rows before `oldest` are no longer needed.
+    /// Stores a row. Rows before `oldest` are no longer needed.
     #[inline]
     pub(super) fn push(&mut self, buffer: &mut Buffer, number: u32, oldest: u32) {
         if buffer.end == buffer.limit {
@@ -125,8 +127,8 @@ impl Cells {
         buffer.end += 1;
     }
 
-    /// Makes room in a full block, or allocates another one. After the call, there is room for at
-    /// least a quarter as many rows as have been copied.
+    /// Makes room in a full block, or allocates another block. The free room is then at least a
+    /// quarter of the number of rows that were copied.
     #[inline(never)]
     fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
         self.drop_before(buffer, oldest);
@@ -143,7 +145,7 @@ impl Cells {
         (buffer.begin, buffer.end) = (to, to + rows as u32);
     }
 
-    /// Returns a block of a class, either a free one or a new one.
+    /// Returns a block of this class, which is either reused or new.
     fn take(&mut self, class: usize) -> u32 {
         let size = size_of_class(class);
         if let Some(start) = self.free.get_mut(class).and_then(Vec::pop) {
@@ -172,13 +174,13 @@ impl Cells {
         }
     }
 
-    /// Returns whether many cells are outside the blocks of all buffers.
+    /// Returns whether many cells are not in any buffer's block.
     pub(super) fn is_sparse(&self) -> bool {
         self.idle > WORTH_PACKING.max(self.numbers.len() / 4)
     }
 
-    /// Moves all buffers into as few cells as possible, without the rows before the `oldest` of
-    /// each side.
+    /// Moves all buffers into as few cells as possible, dropping the rows before the `oldest` row
+    /// of each side.
     pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
         let mut packed = Cells::default();
         for (buffer, oldest) in buffers {
@@ -198,7 +200,7 @@ impl Cells {
         *self = packed;
     }
 
-    /// Appends a buffer's rows to `found`: all of them, or those before the row `upto`.
+    /// Appends a buffer's rows to `found`: all rows, or only those before the row `upto`.
     #[inline(always)]
     pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut FoundNumbers) {
         let rows = match upto {
@@ -222,7 +224,7 @@ impl Cells {
     }
 }
 
-/// Row numbers, followed by room for some more.
+/// Row numbers, followed by room for a few more.
 #[derive(Debug)]
 pub(super) struct FoundNumbers {
     numbers: Vec<u32>,
@@ -240,7 +242,7 @@ impl FoundNumbers {
         self.len
     }
 
-    /// Returns the numbers, followed by arbitrary ones.
+    /// Returns the numbers, followed by arbitrary values.
     #[inline]
     pub(super) fn padded(&self) -> &[u32] {
         &self.numbers
@@ -292,7 +294,7 @@ mod tests {
     }
 
     proptest! {
-        /// The numbers are close to the point where they wrap around.
+        /// The row numbers are about to wrap around.
         #[test]
         fn oracle_queues(
             steps in prop::collection::vec((0_usize..3, 0_u32..20, 0_u32..60, any::<bool>()), 1..400),

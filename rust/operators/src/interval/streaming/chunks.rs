@@ -1,21 +1,21 @@
-//! The kept columns for the rows of one side: times and keys, in chunks.
+//! The columns of the kept rows on one side: times and keys, in chunks.
 
 use std::collections::VecDeque;
 
 use crate::rows::{KeptColumns, RowLog};
 
-/// The number of rows in a chunk. Chunks are small, so that few rows are kept before the oldest
-/// needed row.
+/// The number of rows in a chunk. Chunks are small so that only a few dropped rows stay in memory
+/// before the oldest row that is still needed.
 const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 
 /// The number of times that are compared together.
 const LANES: usize = 4;
 
-/// The times and keys of rows, by offset.
+/// The times and keys of rows, indexed by offset.
 #[derive(Debug, Default)]
 pub struct Chunks {
     len: usize,
-    /// The number of rows in the first chunk that have been dropped.
+    /// The number of rows in the first chunk that have already been dropped.
     gone: usize,
     /// All chunks except the last have [`CHUNK_ROWS`] rows.
     chunks: VecDeque<Chunk>,
@@ -40,8 +40,7 @@ pub(super) struct Mark<'a> {
 }
 
 impl Mark<'_> {
-    /// Moves past the rows before `ts`, and returns the low bits of the number of the row that it
-    /// reaches.
+    /// Moves forward to the first row at or after `ts`, and returns the low bits of its number.
     #[inline(always)]
     pub(super) fn pass(&mut self, ts: i64) -> u32 {
         // There is no branch on each time, because it is unpredictable.
@@ -55,7 +54,7 @@ impl Mark<'_> {
         self.pass_end(ts)
     }
 
-    /// Moves like [`pass`](Self::pass), near the end of a chunk.
+    /// Works like [`pass`](Self::pass) near the end of a chunk.
     #[inline(never)]
     fn pass_end(&mut self, ts: i64) -> u32 {
         loop {
@@ -78,7 +77,7 @@ impl Mark<'_> {
 }
 
 impl RowLog<Chunks> {
-    /// Returns a mark at the row with this number, or at the oldest kept row if that is newer.
+    /// Returns a cursor at the row with this number, or at the oldest kept row if that is newer.
     pub(super) fn mark(&self, number: u64) -> Mark<'_> {
         let chunks = self.columns();
         let (chunk, at) = chunks.find(number.saturating_sub(self.first()) as usize);
@@ -88,19 +87,20 @@ impl RowLog<Chunks> {
 }
 
 impl Chunks {
-    /// Returns the chunk that contains an offset, and the row's position in that chunk.
+    /// Returns the chunk that contains the row at this offset, and the row's position in that
+    /// chunk.
     #[inline]
     fn find(&self, offset: usize) -> (usize, usize) {
         ((offset + self.gone) / CHUNK_ROWS, (offset + self.gone) % CHUNK_ROWS)
     }
 
-    /// Returns the keys of all rows, by offset.
+    /// Returns the keys of all rows, in order.
     pub fn keys(&self) -> impl Iterator<Item = u32> + '_ {
         let mut gone = self.gone;
         self.chunks.iter().flat_map(move |chunk| &chunk.keys[std::mem::take(&mut gone)..]).copied()
     }
 
-    /// Returns the keys of the first `rows` rows, in slices.
+    /// Returns the keys of the first `rows` rows, with one slice per chunk.
     pub fn first_keys(&self, rows: usize) -> impl Iterator<Item = &[u32]> {
         let (mut gone, mut left) = (self.gone, rows.min(self.len));
         let pieces = self.chunks.iter().map(move |chunk| {

@@ -1,4 +1,4 @@
-//! Ready rows that are joined together.
+//! The rows of an epoch, which are joined together.
 
 use crate::rows::{NO_KEY, Side};
 
@@ -11,9 +11,9 @@ pub struct KeyedEpoch {
     pub sides: Vec<Side>,
     /// The key of each row, or [`NO_KEY`](crate::rows::NO_KEY).
     pub keys: Vec<u32>,
-    /// The low bits of each row's number among the rows of its side.
+    /// The low bits of each row's number, which is counted separately for each side.
     pub numbers: Vec<u32>,
-    /// The replica that searches for the matches of each row, according to the assignment.
+    /// The route of each row, which determines the replicas that search for the row's matches.
     pub routes: Vec<u16>,
 }
 
@@ -24,13 +24,13 @@ impl KeyedEpoch {
         self.ts.len()
     }
 
-    /// Returns whether there are no rows.
+    /// Returns whether the epoch is empty.
     pub fn is_empty(&self) -> bool {
         self.ts.is_empty()
     }
 
-    /// Stores the keys and routes of both sides' rows in merged order, given the number of each
-    /// side's first row.
+    /// Stores the keys and routes of both sides' rows in merged order, given the number of the
+    /// first row on each side.
     pub fn interleave(
         &mut self,
         sides: &[Side],

@@ -7,7 +7,7 @@ use crate::rows::NO_KEY;
 pub struct KeyRows {
     /// The number of rows, indexed by key.
     rows: Vec<u32>,
-    /// The keys that have no rows left after the last purge.
+    /// The keys that the last purge left without rows.
     silent: Vec<u32>,
 }
 
@@ -26,7 +26,7 @@ impl KeyRows {
         }
     }
 
-    /// Subtracts dropped rows with these keys.
+    /// Subtracts dropped rows, given the key of each row.
     pub fn remove(&mut self, keys: &[u32]) {
         for &key in keys.iter().filter(|&&key| key != NO_KEY) {
             let rows = &mut self.rows[key as usize];
@@ -37,7 +37,7 @@ impl KeyRows {
         }
     }
 
-    /// Returns the keys without rows, until [`take_silent`](Self::take_silent) removes them.
+    /// Returns the keys without rows until [`take_silent`](Self::take_silent) removes them.
     pub fn silent(&self) -> &[u32] {
         &self.silent
     }

@@ -1,10 +1,10 @@
-//! The streaming interval join (PPOIJ). The input of the join is rows in merged order, and pairs
-//! are emitted as soon as they are final.
+//! The streaming interval join (PPOIJ). The join receives rows in merged order and emits pairs as
+//! soon as they are final.
 //!
-//! Rows arrive in epochs. The operator has one replica per thread, and each replica processes the
-//! rows of an epoch whose keys it owns. A row finds its matches among the earlier rows of the other
-//! side in its key's buffer, where they are adjacent. The row then stays in its own side's buffer
-//! for later rows to match. The pairs from all replicas are put in the order of the epoch's rows.
+//! Rows arrive in epochs. The operator has one replica per thread. In each epoch, a replica
+//! processes the rows with the keys that it owns. The matches of a row are adjacent in the other
+//! side's buffer for the same key. The row is then stored in the buffer of its own side, so that
+//! later rows can match it. The pairs from all replicas are put in the order of the epoch's rows.
 //! The result therefore depends neither on the number of replicas nor on the assignment of keys.
 //!
 //! ```text
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Rows are numbered separately for each side. A result identifies a row by its distance from the
-//! oldest kept row of its side, [`first`](RowJoin::first). Rows are dropped only by
-//! [`purge`](RowJoin::purge).
+//! oldest kept row on the same side, whose number is [`first`](RowJoin::first). Rows are dropped
+//! only by [`purge`](RowJoin::purge).
 //!
 //! # Files
 //!
@@ -60,27 +60,27 @@ use crate::rows::{
 /// processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
-/// The number of rows whose results are computed together. A piece is large enough to make the
-/// overhead per piece small, and small enough for two threads to share even a small epoch.
+/// The number of rows whose results are computed together. A piece is large enough to keep the
+/// overhead per piece low, but small enough for two threads to share even a small epoch.
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
-/// The number of pairs that a replica finds before it waits until they are retrieved.
+/// A replica that has found this many pairs waits until they have been retrieved.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The number of new rows on a side after which all dropped rows are removed from the buffers.
+/// After more than this many new rows on a side, all dropped rows are removed from the buffers.
 /// While fewer than 2^30 rows are kept, the numbers of any two rows in the buffers differ by less
-/// than 2^31. The low bits of the numbers are therefore sufficient.
+/// than 2^31. Comparing only the low bits of the numbers is therefore sufficient.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
-/// A join of rows with equal keys, where keys are numbers.
+/// A join of rows with equal keys. The keys are numbers.
 pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
-    /// Returns the keys that have no rows left after the last purge. The numbers of these keys can
-    /// be reused for other keys.
+    /// Returns the keys that the last purge left without rows. The numbers of these keys can be
+    /// reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// The number of keys whose rows are spread over several threads; `None` if keys are not
-    /// assigned to threads.
+    /// Returns the number of keys whose rows are spread over several threads, or `None` if keys are
+    /// not assigned to threads.
     fn split_keys(&self) -> Option<usize>;
 }
 
@@ -117,13 +117,13 @@ pub struct StreamingJoin {
     replicas: Vec<Replica>,
     assignment: Assignment,
     epoch: KeyedEpoch,
-    /// The next row of the epoch whose results are due.
+    /// The first row of the epoch whose results have not been returned yet.
     next: usize,
     key_rows: KeyRows,
-    /// The number of rows of each side that had arrived when old rows were last removed from the
+    /// The number of rows that had arrived on each side when old rows were last removed from the
     /// buffers.
     packed: [u64; 2],
-    /// Memory for the times of each side's rows in an epoch.
+    /// A reusable buffer for the times of each side's rows in an epoch.
     times: [Vec<i64>; 2],
 }
 
@@ -137,7 +137,7 @@ impl fmt::Debug for StreamingJoin {
 }
 
 impl StreamingJoin {
-    /// Creates a join without rows that has `replicas` replicas. Unless the join is `ordered`, the
+    /// Creates a join that has `replicas` replicas and no rows. If the join is not `ordered`, the
     /// pairs of an epoch are returned in any order.
     pub fn new(
         interval: &Interval,
@@ -162,18 +162,18 @@ impl StreamingJoin {
         }
     }
 
-    /// Sets the load factor, which must be at least 1. A key is split if one replica makes more
-    /// comparisons than the mean multiplied by this factor.
+    /// Sets the load factor, which must be at least 1. Keys are split if one replica makes more
+    /// than this many times the mean number of comparisons.
     pub fn with_load_factor(self, load_factor: f64) -> Self {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }
 
-    /// Returns the low bits of the number of each side's oldest row.
+    /// Returns the low bits of the number of the oldest row on each side.
     fn oldest(&self) -> [u32; 2] {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// Returns the results for rows of the epoch if matches are tracked.
+    /// Returns the results for these rows of the epoch, for joins that track matches.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let mut results = Results::default();
         let firsts = self.oldest();
@@ -199,7 +199,7 @@ impl StreamingJoin {
         results
     }
 
-    /// Removes, from time to time, dropped rows that are still in the buffers.
+    /// Removes dropped rows from the buffers if it is worthwhile.
     fn tidy(&mut self) {
         let oldest = self.oldest();
         let come = [self.logs[0].end(), self.logs[1].end()];
@@ -374,8 +374,9 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
     }
 }
 
-/// Writes the times of each side's rows to `times`, given the number of `rows` per side. There is
-/// no branch on the side, because it is unpredictable; the other side's entry is overwritten later.
+/// Splits the times of the rows by side and writes them to `times`. `rows` is the number of rows on
+/// each side. The code does not branch on the side, because it is unpredictable. Instead, it writes
+/// each time for both sides and overwrites the wrong entry later.
 pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
@@ -387,7 +388,7 @@ pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.truncate(rows));
 }
 
-/// Drops the rows that no row at `now` or later can match, and keys without rows.
+/// Drops the keys without rows, and the rows that no row at `now` or later can match.
 pub fn let_go(
     logs: &mut [RowLog<Chunks>; 2],
     key_rows: &mut KeyRows,
@@ -404,16 +405,16 @@ pub fn let_go(
     }
 }
 
-/// Divides rows of an epoch into pieces for threads, independently of the number of threads.
+/// Divides rows of an epoch into pieces, regardless of the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
-/// Passes on the rows of the epoch that the replicas have processed, each with the numbers of its
-/// matches, earliest first. Unless the join is `ordered`, rows are passed in any order, and a row
-/// is passed once per replica.
+/// Calls `each` with every row of the epoch that the replicas have processed, and with the numbers
+/// of the row's matches, earliest first. If the join is not `ordered`, the rows are passed in any
+/// order, and a row is passed once per replica.
 fn for_each_row(
     replicas: &[Replica],
     epoch: &KeyedEpoch,

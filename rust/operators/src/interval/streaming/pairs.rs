@@ -1,4 +1,4 @@
-//! Turns matches into pairs: filters candidates, and builds pairs when their number is known.
+//! Filters candidate pairs, and builds pairs from the matches of rows.
 
 use tidegate_structures::memory;
 
@@ -11,9 +11,9 @@ use crate::rows::{Filter, FilterError, Results, Side};
 /// a core's cache.
 pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 
-/// Removes the candidates that the filter rejects. Each element of `rows` contains a row's position
-/// in the epoch and the end of its earlier rows' numbers in `numbers`. The numbers of the first row
-/// begin at `first`. Returns how many numbers remain.
+/// Removes the candidates that the filter rejects. Each element of `rows` contains the position of
+/// a row in the epoch, and the end of the row's candidates in `numbers`. The candidates of the
+/// first row begin at `first`. Returns how many numbers remain.
 pub fn keep_filtered(
     epoch: &KeyedEpoch,
     filter: &Filter<'_>,
@@ -57,10 +57,10 @@ pub fn keep_filtered(
     Ok(kept)
 }
 
-/// Builds results that consist only of pairs, when their number is known.
+/// Builds results that consist only of pairs. The number of pairs must be known in advance.
 #[derive(Debug)]
 pub(super) struct PairResults {
-    /// Offsets of left and of right rows, followed by some that can be overwritten.
+    /// The offsets of left and right rows, followed by entries that can be overwritten.
     offsets: [Vec<u32>; 2],
     len: usize,
 }
@@ -73,8 +73,8 @@ impl PairResults {
         }
     }
 
-    /// Adds the pairs of the row at `offset` with the rows that match it. The row with the number
-    /// `first` has offset 0 among the rows of its side.
+    /// Adds one pair for each match of the row at `offset`. `first` is the number of the row with
+    /// offset 0 on the other side.
     #[inline]
     pub(super) fn add(&mut self, side: Side, offset: u32, matches: ReplicaMatches<'_>, first: u32) {
         let (from, to) = (self.len, self.len + matches.len());

@@ -1,4 +1,5 @@
-//! A replica of the join: the buffers of its keys, and the work on the rows of one epoch.
+//! A replica of the join: the buffers of its keys, and the code that processes the rows of an
+//! epoch.
 
 use tidegate_structures::simd::wide::{Work, wide};
 
@@ -12,41 +13,43 @@ use crate::rows::{Filter, FilterError, Reach, RowLog, Side};
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// The buffers of a key: left, right.
+/// The buffers of a key, one per side.
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
 /// A single thread's part of a join: the buffers of its keys, and the matches that it has found in
 /// the epoch.
 ///
-/// Each row changes some of the fields of a replica. Two replicas therefore share neither a cache
-/// line nor a pair of lines, which processors fetch together.
+/// Some fields of a replica change with every row. Two replicas therefore share neither a cache
+/// line nor a pair of adjacent lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
-    /// The buffers of the keys that are at home here, by position.
+    /// The buffers of the keys whose home is this replica, by position.
     home: Vec<KeyState>,
-    /// The buffers of split keys that are at home elsewhere and of which this replica has a part,
-    /// by position among the splits.
+    /// The buffers for this replica's parts of split keys whose home is another replica, by
+    /// position among the split keys.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
     cells: Cells,
-    /// For rows of each side, the number of the first row on the other side that is not too old.
+    /// For rows on each side, the number of the first row on the other side that is not too old to
+    /// match.
     oldest: [u64; 2],
-    /// For rows of each side, the number of the first row on the other side that no interval has
-    /// reached, if intervals end before the present.
+    /// For rows on each side, the number of the first row on the other side that is too new to
+    /// match. It is used only if intervals end before the present.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
-    /// The rows of the epoch that this replica has to process, and how many of them have been
-    /// processed.
+    /// The rows of the epoch that this replica has to process.
     mine: Vec<u32>,
+    /// The number of these rows that have been processed.
     looked_at: usize,
     /// The next row of the epoch that this replica has to process.
     next: usize,
-    /// The numbers of matching earlier rows, one row after the other.
+    /// The numbers of the matching earlier rows, concatenated for all processed rows.
     pairs: FoundNumbers,
-    /// For each row that was processed here, its position in the epoch and the end of its pairs.
+    /// For each row processed here, its position in the epoch and the end of its matches in
+    /// `pairs`.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
@@ -113,8 +116,8 @@ impl Replica {
         self.mine.truncate(at);
     }
 
-    /// Processes the rows of the epoch from the last position on. Stops after about `most` pairs,
-    /// or if the driver is asked to pause while a filter removes most pairs.
+    /// Processes the rows of the epoch, starting where the last call stopped. Stops after about
+    /// `most` pairs, or if a pause is requested while a filter removes most pairs.
     pub(super) fn run(
         &mut self,
         me: u16,
@@ -219,7 +222,8 @@ impl Replica {
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// Returns a cursor over the rows that were processed here, from the epoch's row `from` on.
+    /// Returns a cursor over the rows that were processed here, starting at row `from` of the
+    /// epoch.
     pub(super) fn cursor(&self, from: usize) -> ReplicaCursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
         let pair = next.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize);
@@ -237,7 +241,7 @@ impl Replica {
         }
     }
 
-    /// Stores the rows of the logs in buffers that are still empty.
+    /// Stores the rows of the logs in the buffers, which must be empty.
     pub(super) fn restore(
         &mut self,
         me: u16,
@@ -259,15 +263,16 @@ impl Replica {
         }
     }
 
-    /// Releases the memory of a burst. Rows before the `oldest` of each side are no longer needed.
+    /// Releases memory after a burst of rows. On each side, rows before `oldest` are no longer
+    /// needed.
     pub(super) fn tidy(&mut self, oldest: [u32; 2]) {
         if self.cells.is_sparse() {
             self.pack(oldest);
         }
     }
 
-    /// Drops all rows before the `oldest` of each side. The purpose is only to keep row numbers
-    /// comparable.
+    /// Drops all rows before the `oldest` row of each side. This is necessary only to keep row
+    /// numbers comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
@@ -280,8 +285,8 @@ impl Replica {
         self.cells = Cells::default();
     }
 
-    /// Returns whether the replica has rows of a split key that is at home elsewhere, counting only
-    /// rows from the `oldest` of each side on.
+    /// Returns whether the replica has rows of a split key whose home is another replica. Rows
+    /// before the `oldest` row of each side do not count.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);
@@ -297,8 +302,8 @@ impl Replica {
     }
 }
 
-/// Returns the buffers of a key of which the replica has a share, and whether the replica stores
-/// the row with this number. The buffers are created if necessary.
+/// Returns the buffers for this replica's share of a key, and whether the replica stores the row
+/// with this number. The buffers are created if necessary.
 #[inline(always)]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,
@@ -319,7 +324,7 @@ fn buffers<'a>(
     }
 }
 
-/// Returns the buffers of the key at a position, which are created if necessary.
+/// Returns the buffers of the key at a position, creating them if necessary.
 #[inline(always)]
 fn state_at(states: &mut Vec<KeyState>, place: u32) -> &mut KeyState {
     let place = place as usize;
@@ -354,7 +359,7 @@ impl<'a> ReplicaCursor<'a> {
         self.rows.first().map(|&(row, _)| row as usize)
     }
 
-    /// Returns the next row before `end`, and its pairs.
+    /// Returns the next row before `end`, and that row's pairs.
     #[inline]
     pub(super) fn next(&mut self, end: usize) -> Option<(usize, ReplicaMatches<'a>)> {
         let row = self.peek().filter(|&row| row < end)?;

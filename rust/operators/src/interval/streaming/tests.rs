@@ -1,5 +1,6 @@
-//! Checks the joins by key against a loop over all pairs, with every pattern of PPOIJ. These tests
-//! cannot detect races. However, replicas only read the data that they share.
+//! Tests the joins by key with every PPOIJ pattern. A loop over all pairs computes the expected
+//! results. These tests cannot detect races. However, the replicas only read the data that they
+//! share.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;

@@ -14,13 +14,13 @@ pub(super) struct Epoch {
     pub(super) sides: Vec<Side>,
     /// The offset of each row in its log.
     pub(super) offsets: Vec<u32>,
-    /// The offsets of the rows in each row's window on the other side.
+    /// For each row, the offsets of the rows in its window on the other side.
     pub(super) windows: Vec<Range<u32>>,
 }
 
 impl Epoch {
-    /// Begins an epoch with rows that are the newest in their logs and whose offsets are already
-    /// set.
+    /// Begins an epoch. Its rows must be the newest ones in their logs, and their offsets must
+    /// already be set.
     pub(super) fn begin(
         &mut self,
         ts: Vec<i64>,

@@ -1,4 +1,4 @@
-//! A window join for rows in merged order. The threads of the join together compare all pairs
+//! A window join for rows in merged order. Together, the threads of the join compare all pairs
 //! within the windows.
 //!
 //! ```text
@@ -8,39 +8,39 @@
 //! ```
 //!
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
-//! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. Rows are stored in the shares in
-//! turn, each in one share (L19-20). A row is compared with the rows of the other side's window in
-//! every share (L16-18). Each pair is therefore compared once. The work is evenly distributed
-//! regardless of values, rates and sources.
+//! Disjoint-Parallel and Skew-Resilient Stream Join", Algorithm 1. Rows are assigned to the shares
+//! in turn, and each row is stored in one share (L19-20). In every share, a row is compared with
+//! the rows in the other side's window (L16-18). Each pair is therefore compared exactly once. The
+//! work is evenly distributed regardless of values, rates and sources.
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in epochs, each of which a gate has made ready, rather than one by one. All rows
-//!    of an epoch are stored before any is compared; a row's window therefore ends before the row
-//!    itself.
+//! 1. Rows arrive in epochs instead of one by one, and a gate has made each epoch ready. All rows
+//!    of an epoch are stored before any of them is compared, so a row's window has to end before
+//!    the row itself.
 //! 2. A pair is compared if its rows are within the window. With the paper's order of steps, a row
 //!    can also be compared with rows that have just left its window (section III).
-//! 3. Each side has its own counter. With a shared counter, rows from five left sources and one
-//!    right source would put all right rows into the same two of four shares.
-//! 4. The caller collects the pairs that the threads found, and no second gate is needed. The pairs
-//!    are in order, epoch by epoch.
+//! 3. Each side has its own counter. With a shared counter, five left sources and one right source
+//!    could cause all right rows to be stored in the same two of four shares.
+//! 4. The caller collects the pairs that the threads have found, so no second gate is needed. The
+//!    pairs of each epoch are in order.
 //!
 //! # Other ways
 //!
-//! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows;
-//! [`ScaleJoin::comparing_by`] creates one whose shares compare row by row. Both constructors are
-//! used to build other algorithms for comparison, all of which find the same pairs.
+//! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows.
+//! [`ScaleJoin::comparing_by`] creates a join whose shares compare row by row. Both constructors
+//! are used to build other algorithms for comparison. All of these algorithms find the same pairs.
 //!
-//! Window joins without a numeric condition use ScaleJoin by default, so it is in this crate, not in
-//! `rust/papers`.
+//! Window joins without a numeric condition use ScaleJoin by default, so ScaleJoin is in this crate
+//! and not in `rust/papers`.
 //!
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
-//! among themselves. The fixed cost of a row is then paid by one thread instead of by every thread.
-//! The difference matters if a row's part of a window is short. If few pairs in long windows match,
-//! the rows of the share are grouped into blocks by value. New rows are then looked up in these
-//! blocks ([`Index`](crate::predicate::Index)).
+//! among themselves. The fixed cost of a row is then paid by one thread instead of every thread.
+//! This matters if a row's part of a window is short. If few pairs in long windows match, the rows
+//! of the share are grouped into blocks by value. New rows are then looked up in these blocks
+//! ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
@@ -66,54 +66,56 @@ use share::{MatchOffsets, Share};
 /// The division of the comparisons among the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScaleAlgorithm {
-    /// Each thread compares all new rows with one share of the rows in the windows. The default for
-    /// joins without terms, which have no values to look up.
+    /// Each thread compares all new rows with one share of the rows in the windows. This is the
+    /// default for joins without terms, which have no values to look up.
     ScaleJoin,
     /// Each thread compares one share of the new rows with the whole windows. New rows are looked
-    /// up by value if a sample shows that lookups take less time.
+    /// up by value if a sample shows that this takes less time.
     Indexed,
 }
 
 /// The approximate number of pairs that are found before they are returned.
 const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The maximum number of pairs compared for the first rows, and the factor by which this limit can
-/// grow from step to step.
+/// The maximum number of pairs compared in the first step.
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
+/// The maximum factor by which this limit grows from one step to the next.
 const GROWTH: u64 = 16;
 
 /// The maximum number of pairs that a thread compares in one step. A step takes a fraction of a
-/// second, after which a call can be stopped.
+/// second, and a call can be stopped after each step.
 const STEP_PAIRS: u64 = if cfg!(test) { 500 } else { 1 << 28 };
 
-/// The maximum number of rows compared in one step, since each of them takes memory.
+/// The maximum number of rows compared in one step, because each row takes memory.
 const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 14 };
 
-/// Steps with fewer pairs than this are not worth waking other threads for.
+/// For steps with fewer pairs than this, waking other threads is not worthwhile.
 const SMALL_STEP: u64 = if cfg!(test) { 10 } else { 1 << 18 };
 
 /// The number of pairs that are passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
-/// The number of dropped rows that are still stored before they are removed.
+/// Dropped rows are removed from the terms only if there are more than this many.
 const GONE: usize = 1 << 12;
 
-/// The rows that a thread compares with all new rows in a step: one share's part of each window.
+/// The rows that a thread compares with all new rows in a step: the part of each window that is in
+/// one share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
-    /// The index of a piece of that part, and the number of pieces. `None` means the whole part.
+    /// The index of the compared piece of that part, and the number of pieces. `None` means the
+    /// whole part.
     piece: Option<(usize, usize)>,
 }
 
 impl Part {
-    /// Returns the part of every window that is in the share with this number.
+    /// Returns the part of every window that is stored in the share with this number.
     pub fn of_share(share: usize) -> Self {
         Part { share, piece: None }
     }
 
-    /// Returns piece `nth` of every window, which is cut into `pieces` pieces of equal length. All
-    /// rows are in a single share.
+    /// Returns piece `nth` of every window. Windows are cut into `pieces` pieces of equal length.
+    /// All rows are stored in a single share.
     pub fn of_window(nth: usize, pieces: usize) -> Self {
         debug_assert!(nth < pieces, "piece {nth} of {pieces}");
         Part { share: 0, piece: Some((nth, pieces)) }
@@ -126,7 +128,7 @@ enum Way {
     NewRows,
     /// Each thread compares all new rows with a part of the windows.
     Parts(Vec<Part>),
-    /// Each share compares all new rows with its stored rows, one new row after the other.
+    /// Each share compares all new rows with its stored rows, one new row after another.
     RowByRow(Box<dyn CompareRows>),
 }
 
@@ -139,8 +141,8 @@ struct Task {
 
 /// A way to compare the rows of an epoch one by one instead of all together.
 pub trait CompareRows: Send + Sync {
-    /// Returns the matches of `rows`, which are rows of the epoch, by row. `sides` contains the
-    /// sides of all rows of the epoch. Each processor must be given every row, in order.
+    /// Returns the matches of these `rows` of the epoch, in row order. `sides` contains the sides
+    /// of all rows of the epoch. Each processor must receive every row, in order.
     fn compare(
         &self,
         rows: Range<usize>,
@@ -155,19 +157,19 @@ pub trait CompareRows: Send + Sync {
 pub struct MatchedRow {
     /// The position of the row in the epoch.
     pub row: usize,
-    /// The offsets of the matches among the rows of the other side.
+    /// The offsets of the matches on the other side.
     pub offsets: Vec<u32>,
 }
 
-/// A share, with everything that is needed to compare rows with it one by one.
+/// A share, together with everything that is needed to compare single rows with it.
 #[derive(Debug)]
 pub struct Processor<'a> {
     share: &'a mut Share,
     number: u64,
     /// The number of processors.
     processors: u64,
-    /// The number of rows of each side that all processors have stored so far. Each processor keeps
-    /// a separate count.
+    /// The number of rows on each side that all processors together have stored so far. Each
+    /// processor keeps this count separately.
     counters: [u64; 2],
     terms: &'a [Term],
     gone: [usize; 2],
@@ -177,8 +179,8 @@ pub struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// Compares the next row of the epoch with the rows before it, and stores the row if it belongs
-    /// to this share. Returns the offsets of the row's matches.
+    /// Compares the next row of the epoch with the earlier rows in this share, and stores the row
+    /// if it belongs to the share. Returns the offsets of the row's matches.
     pub fn process(&mut self, row: usize) -> Vec<u32> {
         let (terms, gone, epoch) = (self.terms, self.gone, self.epoch);
         let firsts = self.firsts.map(|first| first as u32);
@@ -227,27 +229,27 @@ impl Processor<'_> {
 /// ```
 pub struct ScaleJoin {
     extent: Extent,
-    /// The reach within which times match. `None` if rows are in merged order.
+    /// The reach within which rows match in time. `None` if rows are in merged order.
     near: Option<Reach>,
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs,
-    /// after the numbers of some rows that have been dropped.
+    /// The conditions that a scan tests. The terms contain the numbers of the rows in the logs. A
+    /// term may begin with the numbers of dropped rows.
     terms: Vec<Term>,
-    /// `true` if pairs are compared by value. The flag becomes `false` as soon as a number does not
-    /// fit.
+    /// `true` if pairs are compared by value. The flag becomes `false` permanently as soon as a
+    /// number does not fit.
     compares: bool,
     gone: [usize; 2],
     shares: Vec<Share>,
-    /// The number of rows of each side stored so far, which determines the share of the next row.
+    /// The number of rows stored so far on each side, which determines the share of the next row.
     counters: [u64; 2],
     comparisons: Vec<u64>,
     way: Way,
     epoch: Epoch,
     /// The next row of the epoch whose results are due.
     next: usize,
-    /// The maximum number of pairs that the next rows can have in their windows.
+    /// The maximum number of pairs that the next rows may form with the rows in their windows.
     budget: u64,
 }
 
@@ -261,7 +263,8 @@ impl fmt::Debug for ScaleJoin {
 }
 
 impl ScaleJoin {
-    /// Creates a join without rows that scans for `terms`, which must not contain any rows either.
+    /// Creates a join without rows. The join scans for `terms`, which must not contain any rows
+    /// either.
     pub fn new(
         retention: Retention,
         how: How,
@@ -283,8 +286,8 @@ impl ScaleJoin {
     }
 
     /// Creates a join like [`new`](Self::new) in which one thread per part compares all new rows
-    /// with that part. Together, the parts must cover whole windows. Rows are assigned in turn to
-    /// all shares that the parts name.
+    /// with that part. Together, the parts must cover the whole windows. Rows are assigned in turn
+    /// to all shares that occur in the parts.
     pub fn of_parts(
         retention: Retention,
         how: How,
@@ -328,9 +331,9 @@ impl ScaleJoin {
         }
     }
 
-    /// Converts an empty join to arrival order. The windows contain all kept rows, and times are
-    /// compared as numbers of the terms. A row is kept as long as future rows can be `near` it in
-    /// time.
+    /// Converts an empty join to arrival order. The windows then contain all kept rows, and times
+    /// are compared as numbers in the terms. A row is kept as long as future rows can be `near` it
+    /// in time.
     #[must_use]
     pub fn in_arrival_order(self, near: &Interval) -> Self {
         let (how, reach) = (self.how, Reach::new(near));
@@ -350,8 +353,8 @@ impl ScaleJoin {
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
-    /// Finds the matches of rows of the epoch row by row. If there are `few` comparisons, only the
-    /// caller's thread makes them.
+    /// Finds the matches for rows of the epoch, row by row. If there are only a `few` comparisons,
+    /// the caller's thread makes all of them.
     fn compare_by(
         &mut self,
         rows: Range<usize>,
@@ -384,7 +387,7 @@ impl ScaleJoin {
         Ok(Some(MatchOffsets::of_rows(found, rows)))
     }
 
-    /// Returns a readable description of the data by which pairs are compared.
+    /// Returns a readable description of the data used to compare pairs.
     pub fn compared_by(&self) -> &'static str {
         self.shares[0].compared_by()
     }
@@ -406,8 +409,8 @@ impl ScaleJoin {
         }
     }
 
-    /// Appends the numbers of new rows to those of the terms. If any number does not fit, the terms
-    /// are dropped permanently.
+    /// Appends the numbers of new rows to the terms. If any number does not fit, the terms are
+    /// dropped permanently.
     fn take_numbers(&mut self, numbers: Operands<'_>) {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -422,7 +425,7 @@ impl ScaleJoin {
         }
     }
 
-    /// Keeps only the matches whose times are within `reach` of the epoch row that they match.
+    /// Keeps only those matches of the epoch's rows whose times are within `reach`.
     fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {
@@ -502,7 +505,7 @@ impl ScaleJoin {
         Ok(found.retain(&kept))
     }
 
-    /// Returns the results of rows of the epoch whose matches have been found.
+    /// Returns the results for those rows of the epoch whose matches have been found.
     fn collect(&mut self, rows: Range<usize>, found: &MatchOffsets) -> Results {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {

@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// The minimum number of rows before a window is rebuilt. Afterwards, the window is rebuilt each
-/// time it has doubled.
+/// A window is first rebuilt when it has more than twice this many rows. Afterwards, the window is
+/// rebuilt each time it has doubled.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The rows of both sides that one thread keeps.
@@ -22,16 +22,16 @@ pub(super) struct Share([Half; 2]);
 /// The rows of one side.
 #[derive(Debug)]
 struct Half {
-    /// The low bits of the row numbers in ascending order, after the numbers of some rows that have
-    /// been dropped.
+    /// The low bits of the row numbers, in ascending order. The list may begin with the numbers of
+    /// dropped rows.
     numbers: Vec<u32>,
     gone: usize,
     window: ScanColumns,
-    /// The number of rows in the window when it was built.
+    /// The number of rows in the window when it was last rebuilt.
     made_with: usize,
-    /// `true` if rows may be looked up by value when that is cheaper than comparing, with the index
-    /// to use.
+    /// `true` if rows may be looked up by value when that is cheaper than comparing them.
     may_look_up: bool,
+    /// The index with which rows are looked up, if any.
     index: Option<Index>,
 }
 
@@ -45,7 +45,8 @@ pub(super) struct MatchOffsets {
 }
 
 impl Share {
-    /// Creates a share without rows, in which rows are either looked up or all compared.
+    /// Creates a share without rows. `may_look_up` specifies whether rows may be looked up by
+    /// value.
     pub(super) fn new(terms: &[Term], may_look_up: bool) -> Self {
         let half = |side| Half {
             numbers: Vec::new(),
@@ -75,7 +76,7 @@ impl Share {
         *self = Share::new(terms, self.0[0].may_look_up);
     }
 
-    /// Drops the terms, so that every pair matches from now on.
+    /// Drops the terms. From then on, every pair matches.
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
             half.window = ScanColumns::new(&[], side, None, half.numbers.len())
@@ -84,8 +85,8 @@ impl Share {
         }
     }
 
-    /// Adds rows, given by their offsets. The terms begin with the numbers of `gone` dropped rows,
-    /// and the row of each side with offset 0 has the number `firsts`.
+    /// Adds rows, which are given by their offsets. The terms begin with the numbers of `gone`
+    /// dropped rows. On each side, the row with offset 0 has the number `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
@@ -98,7 +99,7 @@ impl Share {
         }
     }
 
-    /// Drops the rows of each side with numbers less than those in `firsts`.
+    /// Drops the rows on each side whose numbers are less than the number in `firsts`.
     pub(super) fn drop_before(&mut self, firsts: [u64; 2]) {
         for (half, first) in self.0.iter_mut().zip(firsts) {
             let first = first as u32;
@@ -109,7 +110,8 @@ impl Share {
         }
     }
 
-    /// Compares rows of the epoch with this share of their windows, or with one `piece` of it.
+    /// Compares rows of the epoch with the part of their windows in this share, or with one `piece`
+    /// of that part.
     pub(super) fn compare(
         &self,
         terms: &[Term],
@@ -215,7 +217,7 @@ impl MatchOffsets {
         self.offsets.len()
     }
 
-    /// Returns the offsets of all matches among the rows of the other side.
+    /// Returns the offsets of all matches on the other side.
     pub(super) fn offsets(&self) -> &[u32] {
         &self.offsets
     }
@@ -226,7 +228,7 @@ impl MatchOffsets {
         &self.offsets[start..self.ends[nth]]
     }
 
-    /// Merges the pairs that several threads found for the same rows; the matches of each row are
+    /// Merges the pairs that several threads found for the same rows. The matches of each row are
     /// in order.
     pub(super) fn merge(mut parts: Vec<MatchOffsets>, rows: usize) -> MatchOffsets {
         if let [_] = parts[..] {
@@ -258,7 +260,7 @@ impl MatchOffsets {
         found
     }
 
-    /// Converts the matches into the offsets among the rows of the other side.
+    /// Converts the matches to offsets on the other side.
     pub(super) fn into_offsets(self) -> Vec<u32> {
         self.offsets
     }
@@ -277,7 +279,7 @@ impl MatchOffsets {
         whole
     }
 
-    /// Returns the pairs that are kept.
+    /// Keeps only the pairs for which `kept` is `true`.
     pub(super) fn retain(self, kept: &[bool]) -> MatchOffsets {
         let mut left = MatchOffsets { compared: self.compared, ..MatchOffsets::default() };
         let mut start = 0;

@@ -12,7 +12,7 @@ use super::{
 /// A row: its time, its side, and a value that must be close to the other row's value.
 pub(crate) type Row = (i64, Side, i64);
 
-/// A result row: the number of its left row and of its right row, if present.
+/// A result row: the numbers of its left row and its right row, if present.
 pub(crate) type ResultRow = (Option<u64>, Option<u64>);
 
 /// A row in a window: its number, its time, its value, and whether it has been matched.
@@ -21,14 +21,14 @@ type InWindow = (u64, i64, i64, bool);
 /// The maximum difference between matching values.
 pub(crate) const NEAR: i64 = 2;
 
-/// Returns whether a pair passes the additional filter: the sum of its row numbers is not a
+/// Returns whether a pair passes the additional filter: the sum of its row numbers must not be a
 /// multiple of 3.
 pub(crate) fn filtered(left: u64, right: u64) -> bool {
     !(left + right).is_multiple_of(3)
 }
 
-/// Computes the results for rows in merged order by the three-step procedure, with unmatched rows
-/// at their positions in the output.
+/// Computes the results for rows in merged order with the three-step procedure. Unmatched rows
+/// appear where a join emits them.
 pub(crate) fn three_steps(
     rows: &[Row],
     windows: Retention,
@@ -132,7 +132,7 @@ pub(crate) fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
     vec![(of(Side::Left), of(Side::Right))]
 }
 
-/// Returns the condition that all these joins share, without rows.
+/// Returns the condition that all these joins test, without any rows.
 pub(crate) fn terms() -> Vec<Term> {
     vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))]
 }
@@ -144,14 +144,14 @@ pub(crate) struct Case {
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) with_filter: bool,
-    /// `true` if the join is replaced after some epochs by another one that receives its kept rows.
+    /// `true` if the join is replaced between epochs by another one that receives its kept rows.
     pub(crate) moves: bool,
-    /// The row in whose epoch the terms can no longer be scanned.
+    /// Starting with the epoch that contains this row, the terms can no longer be scanned.
     pub(crate) fails_at: usize,
 }
 
 impl Case {
-    /// Asserts that a join returns the rows of the three-step procedure.
+    /// Asserts that a join returns the same rows as the three-step procedure.
     pub(crate) fn assert_right(
         &self,
         rows: &[Row],
@@ -164,8 +164,8 @@ impl Case {
         Ok(())
     }
 
-    /// Returns the join's results for rows that are cut into epochs, and the number of comparisons
-    /// per thread.
+    /// Cuts the rows into epochs, and returns the join's results and the number of comparisons per
+    /// thread.
     pub(crate) fn run(
         &self,
         rows: &[Row],
@@ -304,7 +304,7 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
     })
 }
 
-/// Generates test cases with a few threads.
+/// Generates test cases that use only a few threads.
 pub(crate) fn cases() -> impl Strategy<Value = Case> {
     let hows = vec![How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
     let windows = (0_u64..7, 0_u64..7, any::<bool>()).prop_map(|(left, right, by_time)| {
@@ -328,8 +328,8 @@ pub(crate) fn cases() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Returns rows whose sides alternate with a period that shares a divisor with the number of
-/// threads, and a case in which threads compare many pairs.
+/// Returns rows and a case in which threads compare many pairs. The sides alternate with a period
+/// that shares a divisor with the number of threads.
 pub(crate) fn many() -> (Vec<Row>, Case) {
     let side = |n: i64| if n % 6 == 0 { Side::Left } else { Side::Right };
     let rows = (0..4000).map(|n| (n, side(n), n % 97)).collect();

@@ -1,6 +1,6 @@
-//! Test rows and windows, their results as whole tables and epoch by epoch, and the columns for
-//! each function. The tests of the published designs, which are in another crate, include this file
-//! as well.
+//! Rows and windows for tests, their results as whole tables and epoch by epoch, and the input
+//! columns of each function. The tests of the published designs, which are in another crate,
+//! include this file as well.
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
@@ -16,7 +16,7 @@ use super::user::{Rises, Spread};
 /// A row: its time, its key, its value, and whether masked functions count it.
 pub(crate) type Row = (i64, u32, i64, bool);
 
-/// The position of a row in merged order: its time, source and position.
+/// The position of a row in merged order: its time, its source, and its position in the source.
 pub(crate) type Place = (i64, usize, usize);
 
 pub(crate) const KEYS: usize = 5;
@@ -28,10 +28,11 @@ pub(crate) struct Shape {
     pub(crate) offset: i64,
 }
 
-/// A result row: its window, its key, and the values as text (floats by their bits).
+/// A result row: its window, its key, and its values as text (floats as their bits).
 pub(crate) type ResultRow = ((i64, u32), Vec<String>);
 
-/// Passes the inputs of all tested functions, built from the columns of each source, to `use_it`.
+/// Builds the inputs of all tested functions from the columns of each source, and passes them to
+/// `use_it`.
 pub(crate) fn with_input<R>(
     sources: &[Vec<Row>],
     use_it: impl FnOnce(&[Stream], &[Aggregate]) -> R,
@@ -106,15 +107,16 @@ pub(crate) fn run(sources: &[Vec<Row>], shape: Shape, threads: usize) -> Vec<Res
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Between {
     Nothing,
-    /// Computes the windows that are complete.
+    /// Computes the complete windows.
     Pages,
-    /// Promises on behalf of all sources that they have reached the next row.
+    /// Promises, for each source, that it has reached the next row.
     Promise,
     /// Moves the state to another operator.
     Restore,
 }
 
-/// Runs the test like [`run`], in epochs with the given number of rows in merged order.
+/// Runs the test like [`run`], but in epochs. Each epoch has the given number of rows, in merged
+/// order.
 pub(crate) fn run_streaming(
     sources: &[Vec<Row>],
     shape: Shape,
@@ -127,7 +129,7 @@ pub(crate) fn run_streaming(
     go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
 
-/// Returns the ends of the windows and the rows that an operator created by `new` returns.
+/// Returns the window ends and the result rows of an operator created by `new`.
 pub(crate) fn go_streaming<O: StreamingWindows>(
     sources: &[Vec<Row>],
     mut new: impl FnMut(&[Aggregate]) -> O,

@@ -1,5 +1,6 @@
-//! Checks joins by key against a loop over all pairs. The tests of the published join, which are in
-//! another crate, include this file as well. The enclosing module imports the names that it uses.
+//! Compares the results of joins by key with those of a loop over all pairs. The tests of the
+//! published join, which are in another crate, include this file as well. The enclosing module
+//! imports the names that it uses.
 
 use std::collections::HashSet;
 
@@ -69,12 +70,12 @@ fn oracle(
     rows
 }
 
-/// The division of the rows into epochs, and the way in which they are processed.
+/// The division of the rows into epochs, and the way they are processed.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     epochs: Vec<usize>,
     threads: usize,
-    /// The number of epochs after which another join continues, if any.
+    /// The number of epochs after which another join takes over, if any.
     restart: Option<usize>,
 }
 
@@ -170,7 +171,8 @@ fn run(
     found
 }
 
-/// Returns another join with the rows that this one has kept, and the numbers of their first rows.
+/// Returns another join that starts with the rows kept by this one, and the number of the first
+/// kept row on each side.
 fn restarted(
     join: &dyn KeyedJoin,
     base: [u32; 2],
@@ -225,7 +227,8 @@ pub(crate) fn interval() -> impl Strategy<Value = Interval> {
 pub(crate) const HOWS: [How; 6] =
     [How::Inner, How::Left, How::Right, How::Full, How::Semi, How::Anti];
 
-/// Asserts that a join returns the same rows as the loop, in any order unless it is `ordered`.
+/// Asserts that a join returns the same rows as the loop. The order of the rows matters only if the
+/// join is `ordered`.
 pub(crate) fn assert_right(
     rows: &[Row],
     interval: &Interval,
