@@ -26,9 +26,9 @@ pub struct ChainedIndex {
     /// The number of indexes that cover the window.
     length: usize,
     active: BPlusTree,
-    /// The row that was inserted last.
+    /// The most recently inserted row.
     last: u32,
-    /// Full indexes with their last rows, oldest first.
+    /// The full indexes, oldest first, each with its last row.
     archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }
@@ -40,7 +40,7 @@ enum TreePart {
 }
 
 impl ChainedIndex {
-    /// Creates an index without rows, as a chain of at least two indexes.
+    /// Creates an empty index: a chain of at least two indexes.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
 //! Compares the designs of the multiway aggregation paper, epoch by epoch, with aggregations of
-//! whole tables. The operator that continues from a state may use a different design than the one
-//! that saved it, or the algorithm by slices.
+//! whole tables. An operator that resumes from a saved state may use a different design, or the
+//! algorithm by slices.
 
 #[path = "../../../operators/tests/all/aggregate/cases.rs"]
 mod cases;
@@ -28,7 +28,7 @@ fn designs() -> impl Strategy<Value = Vec<Option<MultiwayDesign>>> {
     prop::collection::vec(design, 1..4)
 }
 
-/// Does the same as [`run_streaming`], with designs that alternate.
+/// Does the same as [`run_streaming`], but alternates between designs.
 fn run_by(
     designs: &[Option<MultiwayDesign>],
     sources: &[Vec<Row>],

@@ -7,7 +7,7 @@ use std::thread;
 use proptest::prelude::*;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next};
 
-/// The numbers that were added, by start and key.
+/// The numbers that have been added, by start and key.
 type Windows = BTreeMap<i64, BTreeMap<u32, Vec<u32>>>;
 type New = fn() -> Mutex<Vec<u32>>;
 type Writer = HiveWriter<Mutex<Vec<u32>>, New>;
@@ -86,8 +86,7 @@ proptest! {
     }
 }
 
-/// Each writer updates windows up to ten starts ahead of its promise, while the reader runs
-/// concurrently.
+/// Each writer updates windows up to ten starts ahead of its promise, while the reader is running.
 fn stress(threads: u32, starts: i64) {
     let (writers, mut reader) = hive(threads as usize);
     let key =

@@ -1,4 +1,4 @@
-//! The merged order: a row's time, rank and position, combined into one key.
+//! The merged order, which is defined by a key that combines a row's time, rank and position.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -62,8 +62,8 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position in that source, packed into one word that
-/// sorts by rank, then by position.
+/// The rank of a row's source and the row's position in that source. Both are packed into one word,
+/// which sorts by rank and then by position.
 ///
 /// ```text
 /// tier (1 bit), source (16 bits), position (47 bits)
@@ -98,7 +98,7 @@ impl RowId {
         self.rank().number()
     }
 
-    /// Returns the position within the source, which begins at 0.
+    /// Returns the position within the source, counted from 0.
     #[inline]
     pub fn position(self) -> u64 {
         self.0 & POSITION_MASK
@@ -116,7 +116,7 @@ impl RowId {
         self.0
     }
 
-    /// Returns the id for which [`to_bits`](Self::to_bits) returns `bits`.
+    /// Creates an id from the value returned by [`to_bits`](Self::to_bits).
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         RowId(bits)
@@ -134,7 +134,7 @@ impl fmt::Debug for RowId {
 pub struct Key {
     /// The event time.
     pub ts: i64,
-    /// The source's rank and the row's position.
+    /// The rank of the source and the position of the row.
     pub id: RowId,
 }
 
@@ -146,7 +146,7 @@ impl PartialOrd for Key {
 }
 
 impl Ord for Key {
-    /// Compares keys as numbers of 128 bits. Every step of a search compares keys, and a branch on
+    /// Compares keys as 128-bit numbers. Every step of a search compares keys, and a branch on
     /// equal times would be too expensive.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
