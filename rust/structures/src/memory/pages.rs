@@ -1,7 +1,7 @@
 //! Large arrays of plain values on reused pages. Huge pages are used if they are faster.
 //!
-//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work on the
-//! first touch of each page takes several times as long as the join itself. [`Pages`] therefore
+//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work when
+//! each page is first touched takes several times as long as the join itself. [`Pages`] therefore
 //! requests 2 MiB pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`),
 //! and the next array reuses this memory without that work. Arrays smaller than [`SMALL`] bytes are
 //! allocated on the heap.

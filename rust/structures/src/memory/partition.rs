@@ -101,8 +101,8 @@ impl<'a> Part<'a> {
     /// Panics if a key is outside the buckets, if the columns differ in length, or if row numbers
     /// do not fit in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
-        // This ensures that neither counts nor row numbers wrap. The writers' positions rely on
-        // this (P1).
+        // This ensures that no count of these rows wraps, which the writers' positions rely on
+        // (P1). It also ensures that no row number wraps.
         assert!(
             u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()),
             "{TOO_MANY}"

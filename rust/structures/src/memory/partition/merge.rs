@@ -97,7 +97,7 @@ impl Writer<'_> {
                 break;
             }
             for _ in 0..steps {
-                // SAFETY: `steps` is not 0.
+                // SAFETY: `steps` must not return 0.
                 unsafe { leave.step() };
                 enter_row(&mut enter);
             }
@@ -161,7 +161,7 @@ impl<'a, const AT: usize> End<'a, AT> {
     ///
     /// # Safety
     ///
-    /// `steps` is not 0.
+    /// `steps` must not return 0.
     #[inline(always)]
     unsafe fn step(&mut self) -> (bool, u32) {
         debug_assert!(self.steps() > 0);
