@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// The name of the environment variable that selects the instructions, for example to see how a
-/// program would run on an older processor. The variable is read once, when the first loop needs
-/// it.
+/// program would run on an older processor. The variable is read once, when a loop first needs it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
 /// Sets of instructions. Each set includes the earlier sets of the same architecture.
@@ -16,7 +15,7 @@ pub enum Instructions {
     Portable,
     /// NEON, the 128-bit vectors of 64-bit ARM processors.
     Neon,
-    /// AVX2, including both sets of bit manipulation instructions and population count.
+    /// AVX2, with both sets of bit manipulation instructions and the population count instruction.
     Avx2,
     /// AVX-512: the foundation instructions, and the extensions for bytes and words, for
     /// doublewords and quadwords, and for vector lengths.

@@ -8,18 +8,18 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 /// The minimum number of rows in a full index of a chain.
 const LEAST: usize = 32;
 
-/// The form of a full index.
+/// The form that an index takes when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
-    /// A full index remains a B+-tree (B-chain).
+    /// Full indexes remain B+-trees (B-chain).
     BPlus,
-    /// A full index becomes an immutable tree (IB-chain).
+    /// Full indexes are converted to immutable trees (IB-chain).
     Immutable,
 }
 
 /// The chained index of Lin et al., in both forms of section 5.1 of the paper. Rows are inserted
-/// into the youngest index of a chain, and the oldest index is dropped as a whole when its last row
-/// has left the window. Every probe searches all indexes.
+/// into the newest index of a chain. The oldest index is dropped as a whole when its last row has
+/// left the window. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,

@@ -8,14 +8,15 @@ use tidegate_structures::index::{Entry, Probe, is_live, take_run};
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-/// The number of children of a node, and of entries in a leaf: two cache lines of keys.
+/// The number of children of a node, and the number of entries in a leaf. Their keys fill two cache
+/// lines.
 const FANOUT: usize = 16;
 
 /// The number of probes that descend the tree together, so that their memory accesses overlap.
 pub(super) const GROUP: usize = 32;
 
-/// The greatest key in the subtree of each child. For the last child of a level and for unused
-/// positions, it is `i64::MAX`.
+/// The greatest key in the subtree of each child. The key is `i64::MAX` for the last child of a
+/// level and for unused positions.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
@@ -34,7 +35,7 @@ pub struct CssTree {
     keys: Pages<i64>,
     rows: Pages<u32>,
     len: usize,
-    /// The inner nodes by depth, beginning with the root.
+    /// The inner nodes by depth, starting with the root.
     levels: Vec<Vec<Node>>,
 }
 
@@ -54,8 +55,8 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// Creates a tree of `len` rows: the rows of this tree from row `first` onwards, and other
-    /// rows, which are given in key order.
+    /// Creates a tree of `len` rows, which contains this tree's rows from row `first` onwards and
+    /// the rows in `others`. The other rows must be in key order.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }

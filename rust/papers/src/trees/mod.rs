@@ -8,8 +8,8 @@
 //!   The two trees are merged from time to time.
 //! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth of the immutable
 //!   tree. [`SharedPimTree`] is a variant that threads share.
-//! - [`OlcTree`]: a B+-tree that threads share, and whose readers acquire no locks. Its code is in
-//!   the folder `olc/`.
+//! - [`OlcTree`]: a B+-tree that threads share, and whose readers acquire no locks. The code of
+//!   this tree is in the folder `olc/`.
 //!
 //! All except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
 //! Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose tree

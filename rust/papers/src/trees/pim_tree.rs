@@ -5,11 +5,11 @@ use super::css::GROUP;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use tidegate_structures::memory::gather::prefetch;
 
-/// The intended number of rows in a subindex at the time of a merge, which is the size of one leaf.
-/// It applies if the tree chooses the insertion depth.
+/// The intended number of rows in a subindex when it is merged, if the tree chooses the insertion
+/// depth. This is the size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
-/// The PIM-Tree (section 3.3 of the paper). It is an IM-Tree that has one B+-tree, called a
+/// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree that has one B+-tree, called a
 /// *subindex*, for each node at the *insertion depth* of the immutable tree. A subindex contains
 /// the keys that belong to its node. Every merge therefore adapts the ranges of the subindexes to
 /// the distribution of the keys.
@@ -22,7 +22,7 @@ pub struct PimTree {
     /// The requested insertion depth.
     wanted_depth: Option<usize>,
     merge_ratio: f64,
-    /// The oldest row's number, or the number before it.
+    /// The number of the oldest row, or the preceding number.
     first: u32,
     len: usize,
     /// The number of rows in subindexes.
@@ -33,9 +33,9 @@ pub struct PimTree {
 }
 
 impl PimTree {
-    /// Creates an empty index. It merges its rows when the subindexes contain `merge_ratio` times
-    /// the number of rows in the window. Without an `insertion_depth`, the index uses the smallest
-    /// depth at which a subindex contains no more rows than a leaf.
+    /// Creates an empty index. The index merges its rows when the subindexes contain `merge_ratio`
+    /// times the number of rows in the window. Without an `insertion_depth`, the index uses the
+    /// smallest depth at which a subindex contains no more rows than a leaf.
     ///
     /// # Panics
     ///

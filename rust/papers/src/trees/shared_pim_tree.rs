@@ -28,7 +28,7 @@ pub struct SharedPimTree {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PimPlace {
     subindex: usize,
-    /// The leaf of the immutable tree.
+    /// The number of the leaf in the immutable tree.
     leaf: usize,
 }
 
@@ -89,8 +89,8 @@ impl SharedPimTree {
     }
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. The result
-    /// includes all rows whose insertion finished before the call. It may also include rows that
-    /// are inserted during the call.
+    /// includes all rows whose insertion finished before the call. Rows that are inserted during
+    /// the call may also be included.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut place = [PimPlace::default()];
         self.locate(&[probe.low], &mut place);

@@ -80,7 +80,7 @@ fn many_rows() {
     }
 }
 
-/// Uses more threads than cores and small epochs, so that rare cases occur often enough.
+/// More threads than cores and small epochs are used, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_on_up_to_sixteen_threads() {

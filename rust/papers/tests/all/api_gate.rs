@@ -9,7 +9,7 @@ use std::thread;
 use tidegate_papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
 use tidegate_structures::gate::{MAX_SOURCES, Next, Rejection, TooManySources};
 
-/// Fails to compile if `T` is `Sync`. In that case, both implementations apply, so the call is
+/// Fails to compile if `T` is `Sync`, because both implementations then apply and the call is
 /// ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({

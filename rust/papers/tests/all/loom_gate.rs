@@ -252,7 +252,8 @@ fn loom_reader_joins_while_memory_is_freed() {
     });
 }
 
-/// A source frees memory while a reader is running, and the other way round.
+/// A source frees memory while a reader is running, and a reader frees memory while a source is
+/// running.
 #[test]
 fn loom_reclaim() {
     check(2, |alive| {

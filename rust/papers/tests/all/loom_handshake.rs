@@ -135,7 +135,7 @@ fn loom_original() {
 }
 
 /// Adds epochs of these rows, one after the other, to a chain whose nodes run on their own threads.
-/// Then takes the pairs that were found, and stops the threads.
+/// Afterwards, takes the pairs that were found and stops the threads.
 ///
 /// Loom rejects a model in which a node waits forever for a message or for room, or in which this
 /// thread waits forever for pairs. Loom also rejects a model in which no thread feeds the waiting

@@ -12,7 +12,7 @@ use loom::thread;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
 use tidegate_sync::explore;
 
-/// A window that counts its updates. It also counts how many windows are alive.
+/// A window that counts its updates and the windows that are alive.
 struct Window {
     updates: AtomicUsize,
     alive: Arc<AtomicUsize>,

@@ -1,13 +1,13 @@
 //! Explores every interleaving that loom models for small cases of the B+-tree with optimistic
 //! locks.
 //!
-//! `make loom` also runs these tests. Under loom, a node holds four entries, and two neighbours are
-//! merged when they have three entries in total. Nodes are therefore split and merged even in a
-//! tree of a few rows. The models detect a row that is lost, duplicated or found instead of another
-//! row while a node is split, balanced, merged or reused. The models also detect a root that is
-//! replaced while other threads are descending from it, and threads that wait for each other
-//! forever. Every atomic load can return any value that the memory model allows, so the models
-//! detect orderings that are too weak.
+//! `make loom` also runs these tests. Under loom, a node holds at most four entries, and two
+//! neighbours are merged when they have three entries in total. Nodes are therefore split and
+//! merged even in a tree of a few rows. The models detect a row that is lost, duplicated or found
+//! instead of another row while a node is split, balanced, merged or reused. The models also detect
+//! a root that is replaced while other threads are descending from it, and threads that wait for
+//! each other forever. Every atomic load can return any value that the memory model allows, so the
+//! models detect orderings that are too weak.
 
 use loom::sync::Arc;
 use loom::thread;

@@ -1,8 +1,9 @@
-//! Explores every interleaving that loom models while rows pass through both gates of ScaleJoin.
+//! Explores every interleaving that loom models for rows that pass through both gates of ScaleJoin.
 //!
 //! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
 //! taken, and a thread that misses a signal and waits forever. The number of preemptions is limited
-//! to 2, or to 1 with two workers. Both gates are lock-free lists, which have their own models.
+//! to 2, or to 1 with two workers. The two gates are lock-free lists, for which there are separate
+//! models.
 
 use loom::thread;
 use tidegate_operators::rows::Side;

@@ -3,8 +3,8 @@
 //! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
 //! in their lists. The models also detect a pair that is found by both rows or by neither row, and
 //! threads that wait for each other forever. The lists and the marks of stored rows are atomics, so
-//! loom steps through all of them. A joiner's rest is not an atomic, because it only decides when
-//! the turns are over.
+//! loom steps through all of them. A joiner's remaining work is not an atomic, because it only
+//! determines when the turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;
@@ -13,7 +13,7 @@ use tidegate_papers::scale_oij::{JoinerWork, ScaleOij};
 use tidegate_papers::threads::Turn;
 use tidegate_sync::{Stop, explore};
 
-/// Steps until all work is done, and returns the matches found.
+/// Steps until all work is done, and returns the matches that were found.
 fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     loop {
         match work.step() {

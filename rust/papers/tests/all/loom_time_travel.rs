@@ -1,8 +1,8 @@
 //! Explores every interleaving that loom models for small cases of the time-travel lists.
 //!
-//! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is in
-//! both. The models detect a node that is seen before it is completely written, a downward path
-//! that misses a row or leads to no row, and a row that is lost or duplicated while others are
+//! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
+//! both levels. The models detect a node that is seen before it is completely written, a downward
+//! path that misses a row or leads to no row, and a row that is lost or duplicated while others are
 //! added or removed. Every atomic load can return any value that the memory model allows, so the
 //! models detect orderings that are too weak.
 

@@ -1,7 +1,7 @@
 //! All integration tests are in one executable, because each additional executable would need to be
 //! compiled and linked separately.
 //!
-//! They also use the structures crate's helpers for testing its gate and its indexes: models,
+//! The tests also use the structures crate's helpers for testing its gate and its indexes: models,
 //! histories, payloads, and the oracle for indexes.
 
 #[cfg(not(loom))]

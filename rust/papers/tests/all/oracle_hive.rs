@@ -1,4 +1,4 @@
-//! Compares the hive with a map of maps, also with more threads than cores.
+//! Compares the hive with a map of maps, including cases with more threads than cores.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ fn add(writer: &mut Writer, start: i64, key: u32, number: u32) {
     writer.update(start, key, |window| window.lock().unwrap().push(number));
 }
 
-/// Takes the available winsets, and returns whether the reader has reached the end.
+/// Takes the available winsets and returns whether the reader has reached the end.
 fn read(reader: &mut Reader, found: &mut Windows) -> bool {
     loop {
         let winset = match reader.next_winset() {

@@ -12,8 +12,8 @@ use tidegate_sync::Counter;
 use crate::payloads::{CountedPayload, Row, rise};
 use crate::random::Random;
 
-/// Pushes `rows` rows, interspersed with promises and forks. Returns the rows pushed, including
-/// those of forks.
+/// Pushes `rows` rows, interspersed with promises and forks. Returns the pushed rows, including
+/// those pushed by forks.
 fn feed(
     mut source: Source<CountedPayload>,
     rows: u64,

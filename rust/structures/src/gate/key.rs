@@ -1,4 +1,4 @@
-//! The merged order, which is defined by a key that combines a row's time, rank and position.
+//! The merged order. It is defined by a key that combines a row's time, rank and position.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -11,7 +11,7 @@ pub type NotSync = PhantomData<Cell<()>>;
 /// The maximum number of sources that a gate can have during its lifetime.
 pub const MAX_SOURCES: usize = 1 << 16;
 
-/// The number of bits in a [`RowId`] that hold the position. A source can push 2^47 rows, which
+/// The number of bits that hold the position in a [`RowId`]. A source can push 2^47 rows, which
 /// takes five months at ten million rows per second.
 const POSITION_BITS: u32 = 47;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
@@ -25,7 +25,7 @@ pub enum Tier {
     Last = 1,
 }
 
-/// The order of sources whose rows have equal times: by tier, then by number.
+/// Orders sources whose rows have equal times: by tier, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 
@@ -62,8 +62,8 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position in that source. Both are packed into one word,
-/// which sorts by rank and then by position.
+/// The rank of a row's source and the row's position in that source. Rank and position are packed
+/// into one word, which sorts by rank and then by position.
 ///
 /// ```text
 /// tier (1 bit), source (16 bits), position (47 bits)

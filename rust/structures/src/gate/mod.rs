@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Row 8 is ready although it is the last row of source 1. Source 0 has moved past time 8, and the
-//! next row of source 1 cannot sort before this one. Row 9 is not ready, because source 1 may still
+//! next row of source 1 cannot sort before row 8. Row 9 is not ready, because source 1 may still
 //! push another 8.
 //!
 //! [`BlockGate`] is such a gate: sources push sorted column runs, and readers receive blocks of
@@ -78,20 +78,20 @@ pub enum Rejection<R> {
         ts: i64,
         /// The time that the source has promised.
         promised: i64,
-        /// The row, or the run of rows, that was pushed.
+        /// The rejected row or run.
         row: R,
     },
-    /// The memory limit would be exceeded.
+    /// Pushing the row or run would exceed the memory limit.
     Full {
         /// The number of bytes requested, and the number of bytes available.
         overrun: Overrun,
-        /// The row, or the run of rows, that was pushed.
+        /// The rejected row or run.
         row: R,
     },
 }
 
 impl<R> Rejection<R> {
-    /// Returns the row, or the run of rows, that was pushed.
+    /// Returns the rejected row or run.
     pub fn into_inner(self) -> R {
         match self {
             Rejection::Late { row, .. } | Rejection::Full { row, .. } => row,
@@ -127,7 +127,7 @@ impl<R> fmt::Debug for Rejection<R> {
 
 impl<R> std::error::Error for Rejection<R> {}
 
-/// The error that is returned if a gate would have more than 65 536 sources during its lifetime.
+/// The error for a gate that would have more than 65 536 sources during its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySources;
 

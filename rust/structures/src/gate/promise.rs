@@ -1,4 +1,4 @@
-//! The promises of sources, and the frontier of the rows that these promises make ready.
+//! The promises of sources, and the frontier up to which these promises make rows ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,8 +19,8 @@ pub enum Promise {
     Closed,
 }
 
-/// A source's promise, as seen by readers. It corresponds to one element of the paper's `written`
-/// array.
+/// A source's promise, as seen by readers. The cell corresponds to one element of the paper's
+/// `written` array.
 #[derive(Debug)]
 pub struct PromiseCell {
     /// No subsequent row has a smaller `ts`. Only the source writes this value, and the value only
@@ -32,7 +32,7 @@ pub struct PromiseCell {
     pub first_fork: OnceLink<Fork>,
 }
 
-/// A source that was forked from another one while the gate was running.
+/// A source that was forked from another source while the gate was running.
 #[derive(Debug)]
 pub struct Fork {
     /// The rank of the source.

@@ -9,8 +9,8 @@
 //!                    an index: 1 2 3 3 5 7 8 9    ─────────────────────────────────────▶ their numbers
 //! ```
 //!
-//! An index identifies a row by its value and its number. The value is represented by a 64-bit
-//! *key* with the same order. The *number* increases with every row and wraps around after 2^32.
+//! An index identifies a row by its value and its number. Values are represented by 64-bit *keys*,
+//! which have the same order. The *number* increases with every row and wraps around after 2^32.
 //! All indexes are [`WindowIndex`]es and return the same rows:
 //!
 //! - [`BucketIndex`]: the block of a value is computed rather than searched for, and many rows are
@@ -55,12 +55,12 @@ pub struct Probe {
     pub high: i64,
     /// The first number.
     pub from: u32,
-    /// The number after the last one. It is less than 2^31 rows after `from`.
+    /// The number after the last one. `to` must be less than 2^31 rows after `from`.
     pub to: u32,
 }
 
 impl Probe {
-    /// Returns whether a row's number is in the range of the probe. Numbers wrap around.
+    /// Returns whether a row number is in the probe's range. Numbers wrap around.
     #[inline]
     pub fn takes(&self, row: u32) -> bool {
         row.wrapping_sub(self.from) < self.to.wrapping_sub(self.from)
@@ -76,7 +76,7 @@ pub struct Entry {
     pub row: u32,
 }
 
-/// The rows of a window, indexed by key. A window has fewer than 2^31 rows. They are removed in the
+/// The rows of a window, indexed by key. A window has fewer than 2^31 rows. Rows are removed in the
 /// order in which they were inserted.
 pub trait WindowIndex: Send + Sync {
     /// Inserts a row that is newer than all others.
@@ -98,8 +98,8 @@ pub trait WindowIndex: Send + Sync {
     /// Removes all rows.
     fn clear(&mut self);
 
-    /// Returns how many times new rows have been merged with older ones. This is 0 for indexes that
-    /// do not merge.
+    /// Returns how many times new rows have been merged with older ones. Indexes that do not merge
+    /// return 0.
     fn merges(&self) -> u64 {
         0
     }

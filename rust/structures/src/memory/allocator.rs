@@ -1,13 +1,13 @@
 //! The process's allocator, which serves large requests from the pool and small ones from the
 //! system.
 //!
-//! Each call allocates and frees vectors of rows, like [`Pages`](super::pages::Pages). The heap
+//! Like [`Pages`](super::pages::Pages), each call allocates and frees vectors of rows. The heap
 //! returns such memory to the system and clears new pages for the next vector. Clearing these pages
 //! costs more than filling the vector with rows. A request of [`SMALL`] bytes or more is therefore
-//! served with an extent of the pool. A [`Header`] in its first bytes records its origin. If the
-//! address space is limited and the pool has no suitable extent, the system serves the request,
-//! because the heap packs its allocations into few addresses. The system also serves requests whose
-//! alignment exceeds a cache line.
+//! served with an extent of the pool. A [`Header`] in the first bytes of such memory records its
+//! origin. If the address space is limited and the pool has no suitable extent, the system serves
+//! the request, because the heap packs its allocations into few addresses. The system also serves
+//! requests whose alignment exceeds a cache line.
 //!
 //! If the system refuses memory, the allocator first frees the memory that is kept for later
 //! arrays, and then the reserve.
@@ -20,13 +20,13 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// The origin of a large piece of memory. It is stored directly before the memory.
+/// The origin of a large piece of memory. The header is stored directly before the memory.
 enum Header {
     Pool(Extent),
     System,
 }
 
-/// The number of bytes of a header: a cache line.
+/// The number of bytes in a header, which fills a cache line.
 const HEADER: usize = 64;
 
 /// The allocator. If the system refuses memory, the allocator first frees the memory that is kept
@@ -85,7 +85,7 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must be from [`put`]. Its header must not be removed again before it is put back.
+/// The memory must be from [`put`]. The header must not be removed again before it is put back.
 unsafe fn header(memory: *mut u8) -> Header {
     // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }

@@ -1,9 +1,9 @@
 //! Copies values that are given by position.
 //!
 //! The loads are ordinary ones. Even where the processor's gather instructions are fast, they save
-//! little. On processors with a mitigation for "gather data sampling", they wait for all earlier
-//! stores. If streaming stores are in progress, a gather takes 22 ns per value, whereas ordinary
-//! loads take 1 to 5 ns.
+//! little time. On processors with a mitigation for "gather data sampling", gather instructions
+//! wait for all earlier stores. If streaming stores are in progress, a gather takes 22 ns per
+//! value, whereas ordinary loads take 1 to 5 ns.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::pages::Slot;
 /// The number of bytes in a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The destination of written values. It should be chosen by whether the values will be read soon.
+/// The destination of written values. The choice depends on whether the values will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// The values are stored in the caches.

@@ -1,5 +1,5 @@
-//! The memory that remains before the kernel ends a process, on the machine and in this process's
-//! control groups. Linux only.
+//! The memory that is left on the machine and in this process's control groups. When none is left,
+//! the kernel ends a process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;
@@ -29,7 +29,7 @@ mod linux {
         read_to_string(path).unwrap_or_default()
     }
 
-    /// Returns the number that follows a name. Each line of `text` begins with a name.
+    /// Returns the number that follows a name. In `text`, each line begins with a name.
     fn number(text: &str, name: &str) -> Option<usize> {
         let behind = text.lines().find_map(|line| line.strip_prefix(name))?;
         behind.trim_start_matches(':').split_whitespace().next()?.parse().ok()

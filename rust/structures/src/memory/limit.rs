@@ -17,8 +17,7 @@ pub(super) fn is_set() -> bool {
     false
 }
 
-/// Returns how many more bytes of address space the process may use, if the address space is
-/// limited.
+/// Returns how many more bytes of address space the process may use, if there is a limit.
 #[cfg(target_os = "linux")]
 pub(super) fn room() -> Option<usize> {
     if !is_set() {

@@ -20,8 +20,8 @@
 //! If memory runs out, large allocations fail with an error, and small ones are served from a
 //! reserve.
 //!
-//! Rust ends the process if an allocation fails. An operator runs in another program's process and
-//! must not do that. Instead, it frees its memory and reports the size of the request that was
+//! Rust ends the process if an allocation fails. An operator in another program's process must not
+//! end that process. Instead, it frees its memory and reports the size of the request that was
 //! refused. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
@@ -85,8 +85,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest `catch_unwind`. The payload is this error, and no panic message is
-    /// printed.
+    /// Unwinds to the nearest `catch_unwind`. This error is the payload of the unwinding, and no
+    /// panic message is printed.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -115,8 +115,7 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Returns how many more bytes of address space the process may use, if the address space is
-/// limited.
+/// Returns how many more bytes of address space the process may use, if there is a limit.
 pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
@@ -185,8 +184,8 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
 
 /// The number of bytes that a thread uses in addition to its stack, for thread-locals and for
 /// synchronization. If the heap has no address space left for the thread, each of about twenty
-/// small pieces needs its own page. The rest of this number covers memory that other threads
-/// allocate at the same time.
+/// small pieces needs its own page. The remaining bytes are for memory that other threads allocate
+/// at the same time.
 const LOCALS: usize = 512 << 10;
 
 /// Checks whether there is memory for a thread whose stack has `stack` bytes. Returns `false` if

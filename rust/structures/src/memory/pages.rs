@@ -24,7 +24,7 @@ use crate::memory::OutOfMemory;
 /// For larger arrays, the pool is faster, because the heap needs to clear pages.
 pub const SMALL: usize = LEAST;
 
-/// Arrays from the pool that are larger than this are not in any cache.
+/// Arrays that are larger than this are not in any cache when they come from the pool.
 const LARGE: usize = 1 << 20;
 
 /// An array of `len` values of a plain type.
@@ -38,12 +38,12 @@ pub struct Pages<T> {
 /// written.
 pub struct UnwrittenPages<T>(Pages<T>);
 
-/// In a debug build, every byte of an array has this value until it is written.
+/// The value of every byte in a debug build until the byte is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
-    /// Returns the array for reading. All of its elements must have been written. In a debug build,
-    /// panics if there is a cache line in which no element was written.
+    /// Returns the array for reading. Every element of the array must have been written. In a debug
+    /// build, this function panics if there is a cache line in which no element was written.
     pub fn written(self) -> Pages<T> {
         let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {
@@ -57,7 +57,8 @@ impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
         pages
     }
 
-    /// Returns the first `len` elements of the array. All of them must have been written.
+    /// Returns the first `len` elements of the array. Each of these elements must have been
+    /// written.
     pub fn written_upto(mut self, len: usize) -> Pages<T> {
         self.0.truncate(len);
         self.written()

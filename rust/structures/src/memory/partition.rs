@@ -1,10 +1,10 @@
 //! Stable partitioning of rows by a dense key, using several threads.
 //!
-//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). From
-//! the counts of all parts, [`writers`] determines which positions in each bucket belong to which
-//! part. All parts then write at the same time, each only to its own positions ([`Writer::run`]).
-//! The rows within a bucket keep their order, because the parts follow each other in row order.
-//! [`Writer::merge`] also finds the matches of other rows in the same pass.
+//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). Based
+//! on the counts of all parts, [`writers`] determines which positions in each bucket belong to
+//! which part. All parts then write at the same time, each only to its own positions
+//! ([`Writer::run`]). The rows within a bucket keep their order, because the parts follow each
+//! other in row order. [`Writer::merge`] also finds the matches of other rows in the same pass.
 //!
 //! # Trade-offs
 //!
@@ -25,7 +25,7 @@ pub const NO_KEY: u32 = u32::MAX;
 
 /// The maximum number of buckets in one level if times are moved with the rows. With this number,
 /// the counters and the open cache lines of two output arrays still fit into a 2 MiB cache. The
-/// translation buffers also still cover the pages of these arrays.
+/// pages of these arrays also still fit into the cache's translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
 /// Rows by column: the row's number, its time and its key.
@@ -35,7 +35,7 @@ pub struct Rows<'a> {
     pub keys: &'a [u32],
     /// One time per row, if times are moved with the rows.
     pub ts: Option<&'a [i64]>,
-    /// One number per row, or `None` if the number of each row is `first` plus its position.
+    /// One number per row, or `None` if each row's number is `first` plus its position.
     pub numbers: Option<&'a [u32]>,
     /// The number of the first row, if numbers are not listed.
     pub first: u32,
@@ -64,7 +64,7 @@ pub struct Target<'a> {
     pub numbers: Option<&'a mut [Slot<u32>]>,
 }
 
-/// Maps keys to buckets: `(key - first) >> shift`, below `count`. An additional last bucket
+/// Maps keys to buckets: `(key - first) >> shift`, below `count`. One additional bucket at the end
 /// contains the rows without a key, so that no loop has to check for such rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {

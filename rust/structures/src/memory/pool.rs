@@ -1,22 +1,22 @@
-//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. Their
-//! pages are huge, or small if small ones are supplied faster.
+//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. The
+//! pages of these extents are huge, or small if the system supplies small pages faster.
 //!
 //! An array uses the start of the smallest free [`Extent`] that is large enough, and the rest of
-//! the extent stays free. Adjacent free extents are joined. The next part of a call can therefore
-//! use the memory that an earlier part has freed, whatever its size. For this reason, a first call
+//! the extent stays free. Adjacent free extents are joined. Memory that one part of a call has
+//! freed can therefore be used by the next part, whatever its size. As a result, a first call
 //! touches few pages, and a call needs little more memory than it uses at any one time.
 //!
 //! # Trade-offs
 //!
 //! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. It also keeps
-//! up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until then, these
-//! bytes count as memory of the process. On Linux, the pages of all other free extents are returned
-//! immediately. The addresses of a mapping are returned when the whole mapping is free and has no
-//! pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of which may never receive
-//! a page.
+//! up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they are
+//! reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
+//! extents are returned immediately. The addresses of a mapping are returned when the whole mapping
+//! is free and has no pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of
+//! which may never receive a page.
 //!
-//! No thread waits long for the pool. An allocator must not wait, and in a forked child process,
-//! the pool's lock may be held forever. If the pool is busy, a new extent gets its own mapping.
+//! No thread waits long for the pool. An allocator must not wait, and the pool's lock may be held
+//! forever in a forked child process. If the pool is busy, a new extent gets its own mapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -29,8 +29,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
-/// The smallest page size that a kernel may use. The kernel reclaims memory in pages, and keeps
-/// each page that has been written.
+/// The smallest page size that a kernel may use. The kernel reclaims lent memory page by page,
+/// except pages that have been written again.
 const PAGE: usize = 4 << 10;
 
 /// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
@@ -53,13 +53,14 @@ pub(super) const LEAST: usize = 64 << 10;
 /// back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// The maximum number of bytes that the pool keeps. This is enough for the result and the working
-/// memory of a join of a million rows per side. The next such join then needs no fresh pages.
+/// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
+/// working memory of a join of a million rows per side. The next such join then needs no fresh
+/// pages.
 const POOL_BYTES: usize = 320 << 20;
 
 /// The maximum number of additional bytes that the pool keeps and that the kernel may reclaim. This
-/// memory can hold a result of several gigabytes, such as that of an aggregation with many keys. In
-/// memory that is still mapped, the next such result is built several times as fast.
+/// memory can hold a result of several gigabytes, such as that of an aggregation with many keys.
+/// The next such result can be built several times as fast, because the memory is still mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
@@ -72,8 +73,8 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 #[cfg(target_os = "linux")]
 static SUPPLY: Supply = Supply::new();
 
-/// Locks the pool, unless it stays locked for too long. The thread that holds the lock may be
-/// interrupted, or it may not exist any more because the process was forked.
+/// Locks the pool, unless the pool stays locked for too long. The thread that holds the lock may be
+/// interrupted, or may not exist because the process was forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     for tries in 0..200 {
         match POOL.try_lock() {
@@ -232,8 +233,8 @@ impl Extent {
         self.bytes_mut().as_mut_ptr()
     }
 
-    /// Grows or shrinks the extent to at least `bytes` bytes, but not much more. It can only grow
-    /// if the addresses behind it are free.
+    /// Grows or shrinks the extent to at least `bytes` bytes, but not much more. The extent can
+    /// only grow if the addresses behind it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
         if self.len >= len {
@@ -390,10 +391,10 @@ impl Extent {
         begin.elapsed()
     }
 
-    /// Takes a lent extent back from the kernel. This requires enough memory, because the kernel
-    /// may have reclaimed the whole extent. The kernel no longer reclaims a page that has been
-    /// written to, whether this is the old page or a new page of zeros. Taking memory back needs
-    /// one write per page, so no thread should have to wait for this.
+    /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
+    /// because the kernel may have reclaimed the whole extent. The kernel no longer reclaims a page
+    /// that has been written to, whether this is the old page or a new page of zeros. Taking memory
+    /// back needs one write per page, so no other thread should have to wait for this.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -423,7 +424,7 @@ struct Pool {
     free: BTreeMap<usize, Extent>,
     /// The extents in the order in which the pool hands them out: by state, length and address.
     by_len: BTreeSet<(State, usize, usize)>,
-    /// The number of bytes of the extents in each state.
+    /// The total number of bytes in the extents of each state.
     bytes: [usize; 3],
     /// The maximum number of used bytes, and that of lent bytes.
     most: [usize; 2],

@@ -13,7 +13,7 @@ use super::{OutOfMemory, limit, pool};
 pub const RESERVE: usize = 32 << 20;
 
 /// If there is a limit, the size of the reserve is the remaining address space divided by this
-/// number. It determines the largest request that can be served without a prior check.
+/// number. The size also determines the largest request that can be served without a prior check.
 const PART: usize = 4;
 
 /// The maximum and minimum size of the reserve if there is a limit. It is not worth continuing with
@@ -39,7 +39,7 @@ pub(super) fn is_whole() -> bool {
     WHOLE.get() == 1
 }
 
-/// Allocates as much of the reserve as possible again.
+/// Allocates the reserve again, as far as possible.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
     let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
@@ -82,9 +82,9 @@ fn spend_last() -> bool {
     lock().is_some_and(|mut addresses| addresses.last.take().is_some())
 }
 
-/// Locks the reserves. If another thread holds the lock, it does so for a few system calls at most,
-/// so this function waits for a moment. The wait is bounded because, after a fork, the lock may be
-/// held by a thread that does not exist in the child process.
+/// Locks the reserves. Other threads hold the lock only for a few system calls, so this function
+/// waits for a moment if necessary. The wait is bounded because, after a fork, the lock may be held
+/// by a thread that does not exist in the child process.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytemuck::{AnyBitPattern, NoUninit, TransparentWrapper};
 
-/// A memory location for a value, whose contents are unknown.
+/// A memory location for a value. The contents of the location are unknown.
 #[repr(transparent)]
 pub struct Slot<T>(T);
 
@@ -35,7 +35,8 @@ impl<T: Copy> Slot<T> {
         Self::wrap_slice(values)
     }
 
-    /// Returns slots as values, for code in this crate that writes values without reading them.
+    /// Returns slots as values. This method is for code in this crate that writes values without
+    /// reading them.
     #[inline]
     pub(crate) fn values(slots: &mut [Self]) -> &mut [T] {
         Self::peel_slice_mut(slots)

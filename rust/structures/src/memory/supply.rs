@@ -25,9 +25,9 @@ pub(super) enum PageSize {
     Small,
 }
 
-/// The number of bytes for which a trial remains valid if it chose huge pages, and if it chose
-/// small pages. It is smaller for huge pages, because a few huge pages may be available even when
-/// no more follow.
+/// The number of bytes for which the result of a trial remains valid: for huge pages, and for small
+/// pages. The number is smaller for huge pages, because a few of them may be available even if most
+/// are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 
@@ -45,8 +45,8 @@ impl Supply {
         Supply { left: Counter::new(0), is_small: Counter::new(0) }
     }
 
-    /// Returns the page size that the last trial chose, and uses it for `bytes` more bytes. Returns
-    /// `None` if a new trial is due.
+    /// Returns the page size that the last trial chose, and counts `bytes` more bytes as allocated
+    /// with this size. Returns `None` if a new trial is due.
     pub(super) fn known(&self, bytes: usize) -> Option<PageSize> {
         let left = self.left.get();
         if left == 0 {

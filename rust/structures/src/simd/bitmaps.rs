@@ -1,12 +1,12 @@
-//! Represents a column as bitmaps of its rows. The values are divided into a few buckets, and each
+//! Represents a column by bitmaps of its rows. The values are divided into a few buckets, and each
 //! bucket has one bitmap.
 //!
 //! A bitmap contains the rows of all buckets before its own. The rows in a range of buckets are
 //! therefore the rows of one bitmap that are not in another, however wide the range is. Four loads
-//! are enough to test 64 rows of two columns. This is the range encoding of Chan and Ioannidis,
-//! "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The bitmaps that
-//! are needed for a group of ranges therefore stay in the second-level cache. The bitmaps are on
-//! huge pages, because each test reads different ones.
+//! are enough to test 64 rows of two columns. The encoding is the range encoding of Chan and
+//! Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The
+//! bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
+//! bitmaps are on huge pages, because each test reads different ones.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub const BUCKETS: usize = 128;
 pub const BLOCK_ROWS: usize = 64 * BLOCK_WORDS;
 const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 
-/// The number of words in a block. The next constant is the number of blocks in a huge page.
+/// The number of words in a block. The constant below is the number of blocks in a huge page.
 const BLOCK: usize = BUCKETS * BLOCK_WORDS;
 const SEGMENT: usize = if cfg!(test) { 2 } else { 8 };
 
@@ -36,7 +36,8 @@ const ANNOUNCED: usize = 4;
 /// The rows of a block that are in earlier buckets.
 type Bitmap = [u64; BLOCK_WORDS];
 
-/// The bitmap after the last bucket. It contains all rows, including those that do not exist yet.
+/// The bitmap after the last bucket. This bitmap contains all rows, including those that do not
+/// exist yet.
 static ALL: Bitmap = [!0; BLOCK_WORDS];
 
 /// The bitmaps of a column.

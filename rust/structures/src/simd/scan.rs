@@ -3,7 +3,7 @@
 //!
 //! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
 //! and compared with the ranges of all rows. For each row, one bit shows whether any position in
-//! the tile is in range. This bit is computed without a branch. The tile is examined again only if
+//! the tile is in range. The bit is computed without a branch. The tile is examined again only if
 //! there is such a position. The same code is compiled for AVX-512, for AVX2 and for the features
 //! that every processor of the target supports. The version to run is selected at run time. NEON
 //! has its own loop (see `scan/neon.rs`).
@@ -34,7 +34,7 @@ pub trait Lane: Copy + Default + Send + Sync + 'static {
     /// Returns whether the value is in a range.
     fn within(self, span: Span<Self>) -> bool;
 
-    /// Returns the range shifted to signed numbers, for [`beyond`](Self::beyond).
+    /// Shifts a range to signed numbers, for use with [`beyond`](Self::beyond).
     fn moved(span: Span<Self>) -> Span<Self>;
 
     /// Returns whether the value is outside a range that was [shifted](Self::moved).
@@ -118,7 +118,7 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
 }
 
 /// Like [`scan_two`], but uses the given instructions, which need not be the widest. Tests and
-/// benchmarks of these instructions use this function.
+/// benchmarks use this function to compare instructions.
 ///
 /// # Panics
 ///

@@ -8,14 +8,14 @@ pub trait Work {
     /// The result of the work.
     type Output;
 
-    /// Does the work. This method, and the functions it calls that benefit from wide instructions,
-    /// must be marked `#[inline(always)]`. A closure would be compiled separately, without wide
-    /// instructions.
+    /// Does the work. Code that benefits from wide instructions must be marked `#[inline(always)]`,
+    /// including this method and the functions that it calls. A closure would be compiled
+    /// separately, without wide instructions.
     fn run(self) -> Self::Output;
 }
 
-/// Does `work`. On a processor with AVX2, the code compiled for AVX2 is used. Every 64-bit ARM
-/// processor has NEON, so the compiler uses it anyway.
+/// Does `work`. On a processor with AVX2, the code that is compiled for AVX2 runs. Every 64-bit ARM
+/// processor has NEON, so the compiler always uses NEON there.
 ///
 /// JUSTIFICATION - Benefit: loops in operators compare eight numbers at a time instead of four,
 /// without processor-specific code. Soundness: the features are checked first.

@@ -10,7 +10,7 @@ use tidegate_structures::gate::{
     BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejection, Tier, TooManySources,
 };
 
-/// Fails to compile if `T` is `Sync`. In that case, both implementations apply, so the call is
+/// Fails to compile if `T` is `Sync`, because both implementations then apply and the call is
 /// ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({

@@ -44,7 +44,8 @@ impl Model {
         row
     }
 
-    /// For every other source j: watermark(j) > ts, or watermark(j) == ts and j sorts after.
+    /// Returns whether, for every other source j, watermark(j) > ts, or watermark(j) == ts and j
+    /// sorts after the row's source.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
             let rank = self.rank(other);
@@ -113,7 +114,7 @@ pub(crate) trait Gate {
 
     fn close(source: Self::Source);
 
-    /// Forks another source. Returns this source with its number and its promise.
+    /// Forks a source. Returns the new source with its number and its promise.
     fn fork(source: &mut Self::Source) -> (Self::Source, u16, i64);
 
     fn fork_reader(reader: &Self::Reader) -> Self::Reader;

@@ -26,7 +26,7 @@ pub(crate) enum Did {
     Push(i64),
     Advance(i64),
     Close,
-    /// The rows returned, and the result of the call.
+    /// The rows that were returned, and the result of the call.
     Read(Vec<Row>, Next<()>),
 }
 

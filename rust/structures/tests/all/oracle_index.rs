@@ -1,9 +1,9 @@
 //! Compares every index with a `BTreeSet` of keys and ages, over sliding windows. The index and the
 //! set must find the same rows.
 //!
-//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of the 64-bit range. Windows
-//! grow, slide, shrink and become empty. Numbers wrap around. Merges happen for every row, seldom
-//! or never. These tests cannot detect races, which are covered by the loom models of shared
+//! Keys are uniform, Gaussian, skewed, drifting, few in number, or at the ends of the 64-bit range.
+//! Windows grow, slide, shrink and become empty. Numbers wrap around. Merges happen for every row,
+//! seldom or never. These tests cannot detect races, which are covered by the loom models of shared
 //! indexes.
 //!
 //! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs this
@@ -219,7 +219,7 @@ fn memory_stays_bounded_while_a_window_slides() {
     }
 }
 
-/// Rows without a value have numbers, but are not in any index.
+/// Rows without a value have numbers but are not in any index.
 #[test]
 fn rows_that_were_never_inserted_are_not_found() {
     for (name, mut index) in indexes() {

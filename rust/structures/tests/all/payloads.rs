@@ -10,7 +10,8 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// Returns how far a source's time rises. It often does not rise at all, and it seldom rises far.
+/// Returns how far a source's time rises. The time often does not rise at all, and it seldom rises
+/// far.
 pub(crate) fn rise(random: &mut Random) -> i64 {
     match random.below(10) {
         0..4 => 0,
@@ -19,8 +20,8 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
     }
 }
 
-/// A payload that counts how many payloads are alive. It owns memory, so that sanitizers can detect
-/// misuse.
+/// A payload that counts how many payloads are alive. The payload owns memory, so that sanitizers
+/// can detect misuse.
 pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,

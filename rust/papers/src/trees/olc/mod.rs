@@ -77,8 +77,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// A kind of node. It defines where nodes of this kind are stored, and how their numbers differ
-/// from those of the other kind.
+/// A kind of node. The kind defines where such nodes are stored, and how their numbers differ from
+/// those of the other kind.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 
@@ -144,8 +144,8 @@ impl OlcTree {
     }
 
     /// Appends the numbers of the rows that match the probe to `found`, ordered by key and then by
-    /// number. The result includes all rows that are in the tree during the whole search. It may
-    /// also include rows that are inserted or removed during the search.
+    /// number. The result includes all rows that are in the tree during the whole search. Rows that
+    /// are inserted or removed during the search may also be included.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut from = (probe.low, 0);
         if probe.low <= probe.high {
@@ -341,7 +341,7 @@ impl OlcTree {
         Ok(())
     }
 
-    /// Continues a search at the rank `from`. This rank is raised as rows are found.
+    /// Continues a search at the rank `from`, and raises `from` as rows are found.
     fn try_find(&self, from: &mut Rank, probe: &Probe, found: &mut Vec<u32>) -> Attempt<()> {
         let mut leaf = self.leaf(*from)?;
         loop {
@@ -426,8 +426,7 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Returns whether the values that were read from the node since its version was read are
-    /// consistent.
+    /// Returns whether the values read from the node since its version was read are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {
         if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }

@@ -1,8 +1,9 @@
 //! Nodes that threads read while another thread writes to them.
 //!
-//! All fields of a node are atomic and are read without any ordering. The version of the node shows
-//! whether the values read are consistent. Only the thread that holds a node's lock may call a
-//! method that writes to the node, unless the node is not in the tree yet.
+//! All fields of a node are atomic and are read without any ordering. The version of a node shows
+//! whether the values that a thread has read from the node are consistent. Only the thread that
+//! holds a node's lock may call a method that writes to the node, unless the node is not in the
+//! tree yet.
 
 use tidegate_sync::OptimisticLock;
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use tidegate_sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 /// The maximum number of entries in a leaf, and of children in an inner node.
 pub(super) const FANOUT: usize = if cfg!(any(test, loom)) { 4 } else { 32 };
 
-/// A node with fewer entries or children receives some from a neighbour or is merged with it.
+/// A node with fewer entries or children takes some from a neighbour, or the two nodes are merged.
 pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 };
 
 /// Two neighbours are merged if they have at most this many entries or children together.
@@ -62,8 +63,8 @@ impl Ranks {
         self.rows[at].store(row, Ordering::Relaxed);
     }
 
-    /// Returns whether the rank at the position `at` is below the given rank. Row numbers are
-    /// compared only if the keys are equal.
+    /// Returns whether the rank at position `at` is below the given rank. Row numbers are compared
+    /// only if the keys are equal.
     #[inline]
     fn is_below(&self, at: usize, (key, row): Rank) -> bool {
         pause();

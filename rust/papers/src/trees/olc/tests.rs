@@ -164,8 +164,8 @@ fn a_child_of_a_parent_that_was_split_meanwhile_is_left_alone() {
 }
 
 /// Rows whose numbers are multiples of 16 stay in the tree, and all other rows pass through a
-/// sliding window. Each search finds the permanent rows once and in order. No search finds a row
-/// under a key that is not its own.
+/// sliding window. Each search must find the permanent rows once and in order. No search may find a
+/// row under another row's key.
 fn slide(threads: u32, rows: u32, keys: u32, seed: u32) {
     let key = |row: u32| i64::from((row ^ seed).wrapping_mul(0x9E37_79B9) % keys);
     let stays = |row: u32| row.is_multiple_of(16);

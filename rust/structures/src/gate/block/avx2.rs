@@ -19,7 +19,7 @@ pub(super) fn is_supported() -> bool {
     Instructions::Avx2.are_used()
 }
 
-/// The passes for a processor for which [`is_supported`] returned `true`.
+/// The passes for processors on which [`is_supported`] returns `true`.
 pub(super) struct Avx2;
 
 impl Passes for Avx2 {

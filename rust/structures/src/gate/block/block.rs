@@ -15,12 +15,12 @@ use crate::gate::key::{Key, RowId};
 /// Ready rows in merged order.
 pub struct Block<R: Run> {
     plan: Plan<R>,
-    /// The number of threads that have started to fill the block. The number is only a hint: if two
-    /// threads fill the block, the rows written by one of them are used.
+    /// The number of threads that have started to fill the block. This number is only a hint. If
+    /// two threads fill the block, the rows that one of them has written are used.
     fillers: Counter,
-    /// The rows. Written by the first thread that has filled the block.
+    /// The rows. The first thread that finishes filling the block writes this field.
     rows: OnceLink<Columns>,
-    /// Written by the reader that planned the next block.
+    /// The reader that plans the next block writes this field.
     pub(super) next: OnceLink<Block<R>>,
 }
 
@@ -28,7 +28,7 @@ pub struct Block<R: Run> {
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<LogRecord<R>>>,
-    /// The pieces, slab by slab. Within a slab, they are ordered by rank and position.
+    /// The pieces, slab by slab. Within a slab, the pieces are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
     /// The end of each slab, as an index into the pieces and as a number of rows.
     pub(super) slabs: Vec<(usize, usize)>,
@@ -100,7 +100,8 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
-    /// Returns, for each of the [runs](Self::runs), the range of its rows that the block contains.
+    /// Returns one range for each of the [runs](Self::runs), which contains the run's rows in this
+    /// block.
     pub fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {
@@ -126,7 +127,8 @@ impl<R: Run> Block<R> {
         self.fillers.add(1) == 0
     }
 
-    /// Returns the range of rows of each slab, and its pieces ordered by rank and position.
+    /// Returns, for each slab, the range of its rows and its pieces. The pieces are ordered by rank
+    /// and position.
     fn slabs(&self) -> impl Iterator<Item = (Range<usize>, Vec<(RowId, &[i64])>)> {
         let (mut piece, mut row) = (0, 0);
         self.plan.slabs.iter().map(move |&(piece_end, row_end)| {
@@ -184,8 +186,8 @@ impl<R: Run> PlannedBlock<R> {
         self.0.len()
     }
 
-    /// Returns the rows as ranges of runs, ordered by rank and position. This does not fill the
-    /// block, because some consumers only need to know which rows are ready.
+    /// Returns the rows as ranges of runs, ordered by rank and position. Calling this method does
+    /// not fill the block, because some consumers only need to know which rows are ready.
     pub fn pieces(&self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];
@@ -199,7 +201,7 @@ impl<R: Run> PlannedBlock<R> {
     }
 
     /// Writes the times and sources of the rows to the caller's arrays without filling the block.
-    /// This is meant for a gate with a single reader.
+    /// This method is meant for a gate with a single reader.
     ///
     /// # Panics
     ///
@@ -217,7 +219,7 @@ impl<R: Run> PlannedBlock<R> {
 pub struct Filler {
     of_ids: Scatter<RowId>,
     of_sources: Scatter<u16>,
-    /// The memory of a block that has been passed, for reuse by the next block.
+    /// The memory of a block that the reader has passed, for reuse by the next block.
     spare: Columns,
 }
 

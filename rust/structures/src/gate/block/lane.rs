@@ -36,8 +36,8 @@ struct Cursor {
 /// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Before that, this is
-    /// the number of the run in its lane.
+    /// The number of the run in the block, once the block has been planned. Before that, the field
+    /// contains the number of the run in its lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,
@@ -111,7 +111,7 @@ impl<R: Run> SourceLane<R> {
         self.runs.range(..run + begun)
     }
 
-    /// Returns the key of the row before the cursor, if it is after the start.
+    /// Returns the key of the row before the cursor, if the cursor is after the start.
     fn last_passed(&self) -> Option<Key> {
         let Cursor { run, row } = self.cursor;
         let (run, row) = match (run, row) {
@@ -169,8 +169,8 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources that a reader knows, sorted by rank. These are the sources whose start the reader
-/// has reached, except closed sources whose rows are all in blocks.
+/// The sources that a reader knows, sorted by rank. A reader knows a source if it has reached the
+/// source's start, unless the source is closed and all of its rows are in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
     by_rank: Vec<(Rank, SourceLane<R>)>,

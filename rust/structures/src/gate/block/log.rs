@@ -64,7 +64,7 @@ pub(super) enum LogEntry<R> {
     Close,
 }
 
-/// An entry and the link to the next one.
+/// A log entry and the link to the next one.
 #[derive(Debug)]
 pub(super) struct LogRecord<R> {
     pub(super) entry: LogEntry<R>,

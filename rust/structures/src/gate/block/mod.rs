@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Each reader is positioned at a block. If the next block exists, the reader moves to that block.
-//! Otherwise, it determines how far the sources' promises reach, plans a block of the ready rows,
-//! and offers this block as the next one. If another reader was faster, the reader drops its own
-//! block and uses the other reader's. The data alone determines which rows are next, so the two
-//! blocks can only differ in where they end. The first reader that reaches a block fills it, and
-//! readers share this work (see `reader.rs`).
+//! Otherwise, the reader determines how far the sources' promises reach. It then plans a block of
+//! the ready rows and offers this block as the next one. If another reader was faster, the reader
+//! drops its own block and uses the other reader's. The data alone determines which rows are next,
+//! so the two blocks can only differ in where they end. The first reader that reaches a block fills
+//! it, and readers share this work (see `reader.rs`).
 //!
 //! Readiness is determined per run, and rows are merged in slabs of about a thousand rows (see
 //! `scatter.rs`).
@@ -42,8 +42,8 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// The number of bytes that a row needs in a block, for a time and an id. This memory is charged
-/// when the row is pushed.
+/// The number of bytes that a row's time and id need in a block. The memory for a block is charged
+/// when its rows are pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
 /// Creates block gates (see the module documentation).
@@ -191,7 +191,7 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Promises that there are no more rows, like dropping the source.
+    /// Promises that no more rows follow. Dropping the source has the same effect.
     pub fn close(self) {}
 
     /// Adds a source to this source's tier. The new source starts with this source's promise and

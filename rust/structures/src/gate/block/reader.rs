@@ -18,21 +18,21 @@ use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
 /// The number of rows after which a block ends. A block of this length, 128 KiB, stays in a core's
-/// own cache while it is read. It is also long enough for the work per block to be negligible.
+/// own cache while it is read. The work that is done once per block is negligible at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// The number of rows that are merged together. It is small enough for the rows and their counts to
-/// stay in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
-/// 236 M rows/s at k = 20, and 295, 313 and 182 at k = 2.
+/// The number of rows that are merged together. So few rows stay in the first-level cache together
+/// with their counts. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and 236 M rows/s
+/// at k = 20, and 295, 313 and 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
 /// The number of rows per source that a slab should have. Determining how many rows a source
 /// contributes costs as much as processing a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// The number of blocks that a reader fills ahead while another thread fills the block that it
-/// needs. Eight blocks are enough for the number of threads that may share a gate, and they need
-/// little memory.
+/// The number of blocks that a reader fills ahead while another thread is filling the block that
+/// the reader needs. Eight blocks are enough for the number of threads that may share a gate, and
+/// they need little memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.
@@ -42,7 +42,7 @@ pub struct BlockReader<R: Run> {
     /// The blocks after `at` that this reader has reached.
     ahead: VecDeque<Arc<Block<R>>>,
     frontier: Frontier,
-    /// The rows that follow the last of the blocks ahead.
+    /// The rows that follow the last block in `ahead`.
     lanes: Lanes<R>,
     planner: Planner,
     filler: Filler,
@@ -106,8 +106,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Moves ahead to one more block, which this reader plans unless another reader has already
-    /// planned it.
+    /// Moves ahead to one more block. This reader plans the block unless another reader has already
+    /// done so.
     fn reach(&mut self) -> Next<()> {
         let last = self.ahead.back().unwrap_or(&self.at).clone();
         if let Some(next) = last.next.get() {
@@ -134,7 +134,8 @@ impl<R: Run> BlockReader<R> {
     }
 
     /// Makes `block` the successor of `last` and returns whether this succeeded. If another reader
-    /// was faster, follows that reader's block. It begins with the same rows but may end elsewhere.
+    /// was faster, follows that reader's block. That block begins with the same rows but may end
+    /// elsewhere.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -163,8 +164,8 @@ impl<R: Run> BlockReader<R> {
         self.ahead.push_back(block);
     }
 
-    /// Ensures that `block` is filled. If another thread is filling it, fills later blocks in the
-    /// meantime. Never waits.
+    /// Ensures that `block` is filled. If another thread is filling this block, fills subsequent
+    /// blocks in the meantime. Never waits.
     fn have_filled(&mut self, block: &Block<R>) {
         if block.is_filled() {
             return;
@@ -251,8 +252,8 @@ struct Planner {
 }
 
 impl Planner {
-    /// Plans a block of the rows up to `bound`. The block may contain only the first of these rows.
-    /// Returns `None` if there are no rows up to `bound`.
+    /// Plans a block of the rows up to `bound`. If there are too many rows for one block, the block
+    /// contains only the first ones. Returns `None` if there are no rows up to `bound`.
     ///
     /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {

@@ -1,12 +1,13 @@
 //! Sorts a slab of sorted pieces by writing each row to its final position.
 //!
-//! A slab contains few rows, and they are close in time. Each row is converted to a 32-bit word, so
-//! that words sort like rows. The upper part of a word is the difference between the event time and
-//! the smallest one. The lower part is the row's number, counted in order of source and position.
-//! The upper bits of a word select its slot. The rows of each slot are counted, the counts are
-//! summed to obtain positions, and each word is written to the next position of its slot. All of
-//! these passes are linear and need no comparisons. Words that share a slot may be in the wrong
-//! order, which the next pass corrects. The last pass converts words back to rows.
+//! A slab contains only a few rows, whose times are close together. Each row is converted to a
+//! 32-bit word, and words sort in the same order as rows. The upper part of a word is the
+//! difference between the event time and the smallest one. The lower part is the row's number,
+//! counted by source and position. The upper bits of a word select its slot. The rows of each slot
+//! are counted, the counts are summed to obtain positions, and each word is written to the next
+//! position of its slot. All these passes are linear and need no comparisons. Words that share a
+//! slot may be in the wrong order, which the next pass corrects. The last pass converts words back
+//! to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -18,7 +19,7 @@
 //! - Rows that are crowded into few slots, such as those with exponentially growing times, are
 //!   sorted by comparison, which costs as much as a merge.
 //! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
-//!   differ only in these bits are put in order at the end.
+//!   differ only in the dropped bits are put in order at the end.
 //! - If there are only two pieces, they are merged by comparison, because this is cheaper.
 
 use std::hint::select_unpredictable;
@@ -29,15 +30,15 @@ use super::avx2::{self, Avx2};
 use super::avx512::{self, Avx512};
 use crate::gate::key::RowId;
 
-/// If a slot contains more words than this, all words are sorted by comparison. Otherwise,
+/// If any slot contains more words than this, all words are sorted by comparison. Otherwise,
 /// neighbours are exchanged.
 const CROWDED: u16 = 16;
 
 /// The maximum number of rows in a slab, which ensures that a position fits into a slot.
 pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 
-/// The number of slots is a multiple of this number, and there is room for this many additional
-/// words.
+/// The number of slots is always a multiple of `LANES`, and there is always room for `LANES`
+/// additional words.
 pub(super) const LANES: usize = 32;
 
 /// If rows have to move farther than this on average at the end, sorting them by comparison is
@@ -120,7 +121,7 @@ pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
     /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
-    /// stay in the order of the pieces. The id that is given with a piece is that of its first row.
+    /// stay in the order of the pieces. The id that is given with a piece belongs to its first row.
     /// If the times of a piece are not sorted, the order of the output is unspecified.
     ///
     /// ```
@@ -140,7 +141,7 @@ impl Slabs {
     }
 }
 
-/// Determines how rows are written as words.
+/// The layout of a row that is stored as a word.
 ///
 /// ```text
 /// 0xtttt_tnnn      time less the smallest, scaled to fill its bits, and number
@@ -169,7 +170,7 @@ impl Layout {
         }
     }
 
-    /// Returns the word for a row. The word contains `number` whatever the time is.
+    /// Returns the word for a row. The word contains `number`, whatever the time is.
     #[inline(always)]
     fn word(self, ts: i64, number: usize) -> u32 {
         ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32
@@ -181,7 +182,7 @@ impl Layout {
         self.low.wrapping_add((u64::from(word) >> self.scale) as i64)
     }
 
-    /// Returns the row's number, which is below `2^number`.
+    /// Returns the number of the row, which is below `2^number`.
     #[inline(always)]
     fn row(self, word: u32) -> usize {
         word as usize & ((1 << self.number) - 1)
@@ -256,7 +257,7 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Writes each row as a word, and its label.
+    /// 1. Writes each row as a word, and writes its label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
@@ -417,14 +418,14 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
 }
 
 /// The passes for any processor, including those with NEON. NEON would process two or four lanes at
-/// a time. This would be hardly faster than packing four slots into one number and using insertion
+/// a time. That would be hardly faster than packing four slots into one number and using insertion
 /// sort on words that are nearly in order.
 struct Portable;
 
 impl Passes for Portable {
     const SLOTS_PER_ROW: usize = 4;
 
-    /// Sums four slots at a time, as one number.
+    /// Sums four slots at a time, packed into one number.
     #[inline]
     fn sum_before(slots: &mut [u16]) -> u16 {
         const EACH: u64 = 0x0001_0001_0001_0001;
@@ -546,8 +547,8 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// The times fit into a word, so no rows are put in order at the end, and every pass must
-        /// be correct.
+        /// The times fit into a word. No rows are put in order at the end, so every pass must be
+        /// correct.
         #[test]
         fn oracle_a_slab_of_near_times_is_sorted(
             mut columns in vec(vec(0..1_000_000i64, 0..200), 1..8),
@@ -559,7 +560,7 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// The times do not fit into a word, and differ in the bits that are dropped.
+        /// The times do not fit into a word, and they differ in the bits that are dropped.
         #[test]
         fn oracle_a_slab_of_distant_times_is_sorted(
             mut columns in prop::collection::vec(prop::collection::vec(-50..50i64, 0..200), 1..8),

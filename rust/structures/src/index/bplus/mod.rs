@@ -8,20 +8,20 @@ use super::{Probe, WindowIndex, take_run};
 use crate::memory;
 use crate::memory::gather::prefetch;
 
-/// The maximum number of levels of inner nodes. A tree of 2^31 rows has this many if each node is
-/// as empty as possible.
+/// The maximum number of levels of inner nodes. A tree of 2^31 rows has this many levels if each
+/// node is as empty as possible.
 const MAX_HEIGHT: usize = 16;
 
 /// A B+-tree with linked leaves (section 2.2.1 of the paper).
 ///
-/// Rows with equal keys are in insertion order. Only the oldest row is ever removed. Because it is
-/// the first row with its key, it is found without searching among equal keys.
+/// Rows with equal keys are in insertion order. Only the oldest row is ever removed. The oldest row
+/// is the first one with its key, so no search among equal keys is needed.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
     root: u32,
-    /// The number of levels of inner nodes. If there are none, the root is a leaf.
+    /// The number of levels of inner nodes. If there are no inner nodes, the root is a leaf.
     height: usize,
     /// The leaf with the lowest keys.
     first: u32,

@@ -3,8 +3,8 @@
 use crate::index::search::{count_below, count_upto};
 use crate::memory;
 
-/// The number of entries in a leaf and of children in an inner node. A key search takes four
-/// 512-bit comparisons.
+/// The maximum number of entries in a leaf, and of children in an inner node. A key search takes
+/// four 512-bit comparisons.
 pub(super) const FANOUT: usize = 32;
 
 /// A node with fewer entries is merged with a neighbour if possible.
@@ -121,8 +121,8 @@ impl Inner {
         self.len += 1;
     }
 
-    /// Removes the child at `at`. If there is a previous child, the removed child's keys now belong
-    /// to it.
+    /// Removes the child at `at`. The keys of the removed child then belong to the previous child,
+    /// if there is one.
     pub(super) fn remove(&mut self, at: usize) {
         if self.len > 1 {
             let separator = at.saturating_sub(1);

@@ -1,10 +1,10 @@
 //! Computes which blocks many rows or probes need, and prefetches these blocks one group at a time.
 //!
-//! A prefetch instruction finishes only when the processor has translated its address, which takes
-//! long if the memory has many pages. The prefetches of a group therefore directly follow each
-//! other, because a core can process several of them at the same time. If they were spread between
-//! other work, the core would stall for each one. A group is small, because a core can wait for
-//! only about twenty cache lines at a time.
+//! A prefetch instruction finishes only when the processor has translated the address. This takes a
+//! long time if the memory has many pages. The prefetches of a group therefore directly follow each
+//! other, because a core can process several prefetches at the same time. If prefetches alternated
+//! with other work, the core would stall for each one. A group is small, because a core can wait
+//! for only about twenty cache lines at a time.
 
 #[cfg(target_arch = "aarch64")]
 use super::block::Neon;
@@ -115,7 +115,7 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
 }
 
 /// Prefetches the overflow blocks that follow the blocks of probes. Most blocks have no overflow
-/// block. In that case, the unused block, which always exists, is prefetched instead.
+/// block. For blocks without one, the unused block, which always exists, is prefetched instead.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {

@@ -15,8 +15,8 @@ pub(super) const ROWS: usize = 10;
 pub(super) const LANES: usize = 16;
 
 /// The distance from the oldest row back to the number that marks an empty position. A probe may
-/// search for rows that were never inserted, such as rows without a value. This distance is greater
-/// than the distance to such rows. It is also small enough for the position to remain empty while
+/// search for rows that were never inserted, such as rows without a value. `LONG_AGO` is greater
+/// than the distance to such rows. It is also small enough for a position to remain empty while
 /// [`MOST_LEFT`] rows are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
@@ -59,12 +59,13 @@ pub(super) trait Kernel {
     /// Returns a bitmask of the positions whose rows are at or after `first`.
     fn live(block: &BucketBlock, first: u32) -> Bits;
 
-    /// Returns two bitmasks. The first marks the rows that match the probe and whose codes are in
-    /// the range. The second marks those of these rows whose codes equal an end of the range.
+    /// Returns two bitmasks. The first bitmask marks the rows that match the probe and whose codes
+    /// are in the range. Among these rows, the second bitmask marks those whose codes equal an end
+    /// of the range.
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
     /// Writes the rows whose bits are set to the beginning of `out`, and returns the number of
-    /// these rows. Elements after these rows may change.
+    /// these rows. Elements of `out` after these rows may change.
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
@@ -145,7 +146,7 @@ pub(super) struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// A bitmask of those of the sixteen lanes that contain rows.
+    /// A bitmask of the lanes that contain rows, out of sixteen lanes.
     const PLACES: Bits = (1 << ROWS) - 1;
 
     /// Loads sixteen lanes, the first ten of which contain the rows' numbers.
@@ -156,8 +157,8 @@ impl Avx512 {
         unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
     }
 
-    /// Returns two bitmasks. The first marks the rows whose codes are in the range. The second
-    /// marks those of these rows whose codes equal an end of the range.
+    /// Returns two bitmasks. The first bitmask marks the rows whose codes are in the range. Among
+    /// these rows, the second bitmask marks those whose codes equal an end of the range.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
@@ -381,8 +382,8 @@ impl Kernel for Avx2 {
 #[cfg(target_arch = "aarch64")]
 pub(super) struct Neon;
 
-/// The results of comparing the first eight rows and the last two. Each result is either all ones
-/// or all zeros. The contents of the remaining lanes are unspecified.
+/// The results of comparing the first eight rows and the last two. Each comparison result is either
+/// all ones or all zeros. The contents of the remaining lanes are unspecified.
 #[cfg(target_arch = "aarch64")]
 type Lanes = (uint16x8_t, uint16x4_t);
 

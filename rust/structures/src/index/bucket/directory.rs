@@ -1,5 +1,5 @@
-//! Computes the block of a key with arithmetic. The directory is a tree of cells. It is as deep as
-//! the distribution of keys requires.
+//! Computes the block of a key with arithmetic. The directory is a tree of cells. The depth of this
+//! tree depends on the distribution of the keys.
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -13,8 +13,8 @@ use crate::index::{Entry, Probe};
 /// The number of rows per block above which a cell is divided further.
 const CROWDED: usize = 9;
 
-/// The number of rows per cell in the root. The other two constants are the number of rows per cell
-/// in other nodes, and the number above which a cell has child cells.
+/// The number of rows per cell in the root. The constants below are the number of rows per cell in
+/// other nodes, and the number of rows above which a cell has child cells.
 const ROWS_OF_ROOT_CELL: usize = 64;
 const ROWS_OF_CELL: usize = 32;
 const ROWS_OF_LEAF: usize = 512;
@@ -57,7 +57,7 @@ impl Cell {
         self.base + ((u64::from(code) * u64::from(self.blocks())) >> u16::BITS) as u32
     }
 
-    /// Returns the block of a row by its number.
+    /// Returns the block for a row number.
     fn spread(self, row: u32) -> u32 {
         let part = u64::from(row.wrapping_mul(0x9E37_79B9));
         self.base + ((part * u64::from(self.blocks())) >> u32::BITS) as u32
@@ -90,15 +90,15 @@ pub(super) struct Address {
     pub(super) code: u16,
 }
 
-/// The one or two blocks that may contain the keys in a range. Ranges with more blocks are looked
-/// up differently.
+/// The one or two blocks that may contain the keys in a range. Ranges that span more blocks are
+/// looked up in a different way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) codes: Codes,
-    /// True if no other blocks may contain such keys.
+    /// True if no other blocks may contain keys in the range.
     pub(super) is_all: bool,
     /// True if several keys may share a code with an end of the range.
     pub(super) is_vague: bool,
@@ -151,7 +151,7 @@ impl BlockCell {
         (blocks, Codes { low, high })
     }
 
-    /// Returns the block of a code. The cell's rows must not be divided by number.
+    /// Returns the block of a code. The rows of the cell must not be divided by number.
     pub(super) fn block(&self, code: u16) -> u32 {
         self.cell.nth(code)
     }
@@ -162,7 +162,7 @@ impl BlockCell {
     }
 }
 
-/// How far the cells extend beyond the keys, in eighths of the keys' range.
+/// The margins by which the cells extend beyond the keys, in eighths of the keys' range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Margins {
     pub(super) below: u32,
@@ -229,7 +229,7 @@ impl Directory {
         self.cells.capacity() * size_of::<Cell>() + numbers * size_of::<u32>()
     }
 
-    /// Returns the number of cells of the root.
+    /// Returns the number of cells in the root.
     pub(super) fn root_cells(&self) -> usize {
         (self.span >> self.shift) as usize + 1
     }
@@ -247,14 +247,14 @@ impl Directory {
         (key < self.start, key > self.start && self.distance(key) > self.span)
     }
 
-    /// Returns the distance from the first key. The distance of a key before the first one is
-    /// greater than the span.
+    /// Returns the distance of a key from the first key. For keys before the first one, this
+    /// distance is greater than the span.
     #[inline(always)]
     fn distance(&self, key: i64) -> u64 {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Creates the cells of a node. Each cell is 2^shift keys wide, and the first begins at
+    /// Creates the cells of a node. Each cell covers 2^shift keys, and the first cell begins at
     /// `start`. `keys` are the node's keys.
     fn divide(
         &mut self,
@@ -366,8 +366,8 @@ impl Directory {
         }
     }
 
-    /// Returns the distances of the first and the last key in a range that are within the cells, if
-    /// there are such keys.
+    /// Returns the part of a range that is within the cells, as distances. Returns `None` if no
+    /// keys in the range are within the cells.
     pub(super) fn distances(&self, low: i64, high: i64) -> Option<(u64, u64)> {
         let from = self.distance(low.max(self.start));
         (high >= low.max(self.start) && from <= self.span)
@@ -467,7 +467,7 @@ impl Directory {
 }
 
 /// Returns whether an even division would leave a considerable share of the rows in crowded blocks.
-/// Also returns `true` if there are too many rows in total.
+/// Too many rows in total also count as crowded.
 fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     let len = codes.len();
     if len > ROWS_OF_LEAF {

@@ -7,7 +7,7 @@ use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
 /// The maximum number of rows that a probe can find in two blocks and their overflow blocks. The
-/// other constant is the maximum number for a group of probes.
+/// constant below is the maximum number of rows for a group of probes.
 const ROWS_OF_PAIR: usize = 4 * LANES;
 const ROWS_OF_GROUP: usize = GROUP * ROWS_OF_PAIR;
 

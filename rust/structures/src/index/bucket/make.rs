@@ -6,20 +6,20 @@ use super::store::BlockStore;
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
-/// The number of rows per block when the directory is built. It leaves room for the same number of
-/// new rows, so that few blocks overflow. The second constant applies when a crowded cell is
-/// rebuilt, because more rows are likely to arrive in such a cell.
+/// The number of rows per block when the directory is built. Blocks then have room for the same
+/// number of new rows, so that few blocks overflow. The second constant applies when a crowded cell
+/// is rebuilt, because more rows are likely to arrive in such a cell.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
 /// The approximate cost, in nanoseconds, of a row beyond the directory. Such rows are inserted into
-/// a tree and searched for there. The second constant is the cost per row of rebuilding the
-/// directory.
+/// a tree and searched for there. The second constant is the cost of rebuilding the directory, per
+/// row.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory moves only if more than one in this many cells of its root is empty. If it moved
-/// for fewer cells, it would soon have to move again.
+/// The directory moves only if more than one in this many cells of its root is empty. If the
+/// directory moved for fewer cells, it would soon have to move again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {
@@ -253,10 +253,10 @@ impl BucketIndex {
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }
 
-    /// Returns whether a new directory would be better for the current rows. This is the case if
-    /// rows beyond the old one have cost as much as a rebuild, or if the window has doubled. It is
-    /// also the case if cells have been divided often, if there was too little room, or if the old
-    /// directory has been in use for a long time.
+    /// Returns whether a new directory would be better for the current rows. A new directory is
+    /// better if rows beyond the old one have cost as much as a rebuild, or if the window has
+    /// doubled. A new directory is also better if cells have been divided often, if there was too
+    /// little room, or if the old one has been in use for a long time.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;
@@ -269,7 +269,7 @@ impl BucketIndex {
     }
 
     /// Returns whether the window has grown since the directory was built and all rows from that
-    /// time have left. In this case, the window may keep its current size.
+    /// time have left. The window may then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for

@@ -49,14 +49,14 @@ const SMALL: usize = 64;
 /// its position is reused. A block contains codes instead of keys. Keys with the same code are
 /// distinguished by the keys themselves, which are stored by number. A crowded cell is rebuilt
 /// separately, with more blocks. The whole directory is rebuilt when the window has grown or when
-/// there are many rows beyond the directory. If possible, it moves towards these rows instead. A
-/// rebuild costs as much as a merge of a PIM-Tree. The distribution of keys can therefore be skewed
-/// and can shift over time.
+/// there are many rows beyond the directory. If possible, the directory is moved towards these rows
+/// instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution of keys can
+/// therefore be skewed and can shift over time.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
-    /// Rows whose keys are beyond all cells. The next field counts the rows that have arrived below
-    /// and above the cells since the directory was built.
+    /// Rows whose keys are beyond all cells. The field below counts the rows that have arrived
+    /// below and above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
     /// The number of rows beyond the cells on one side after which the directory tries to move
@@ -78,7 +78,7 @@ pub struct BucketIndex {
     made_at: u32,
     /// The keys of rows, stored by row number modulo a power of two.
     keys: Vec<i64>,
-    /// The number of the oldest row, or the number before that.
+    /// The number of the oldest row, or the preceding number.
     first: u32,
     len: usize,
     /// All rows and their keys, while the directory is being built.
@@ -229,7 +229,7 @@ impl BucketIndex {
         self.left = left;
     }
 
-    /// Inserts a row into the first of its block and the overflow blocks that has room. The last
+    /// Inserts a row into its block, or into the first overflow block that has room. The last
     /// overflow block is freed when it has no live rows.
     #[inline(never)]
     fn put_more<K: Kernel>(&mut self, mut at: u32, code: u16, row: Entry) {
@@ -260,7 +260,8 @@ impl BucketIndex {
         }
     }
 
-    /// Frees the overflow block of a block if it is the last one and has no live rows.
+    /// Frees the overflow block of a block if this overflow block is the last one and has no live
+    /// rows.
     fn drop_empty<K: Kernel>(&mut self, at: u32, more: u32, key: i64) {
         let block = &self.store.blocks[more as usize];
         if block.more == NOBODYS && K::live(block, self.first) == 0 {

@@ -11,7 +11,7 @@ pub(super) struct BlockStore {
     pub(super) blocks: Pages<BucketBlock>,
     /// Blocks from here onwards have never been allocated.
     used: u32,
-    /// The first blocks of freed runs, by length of the run.
+    /// The first block of each freed run, by length of the run.
     free: BTreeMap<u32, Vec<u32>>,
     /// The number of allocated blocks.
     taken: usize,
@@ -20,7 +20,7 @@ pub(super) struct BlockStore {
 }
 
 impl BlockStore {
-    /// Creates a store with room for a number of blocks.
+    /// Creates a store with room for `room` blocks.
     pub(super) fn new(room: usize) -> Self {
         let mut blocks = Pages::arbitrary(1 + room);
         blocks[0] = BucketBlock::empty(0);
@@ -41,8 +41,8 @@ impl BlockStore {
         self.free.entry(len).or_default().push(base);
     }
 
-    /// Returns whether half of the room is in use. If more than half were used, too little room
-    /// would be left for long runs.
+    /// Returns whether half of the store's room is in use. If more than half were used, too little
+    /// room would be left for long runs.
     pub(super) fn is_scarce(&self) -> bool {
         self.taken > self.blocks.len() / 2
     }

@@ -10,13 +10,14 @@
 //! A right row *enters* when it is no longer too late for the current left row, and *leaves* when
 //! it is too early for that left row. When a row enters, its number is written to the next free
 //! position in its bucket. For a left row, the matches therefore end at the next free position in
-//! the bucket of its key. They begin at the position of the bucket's first row that has not left.
-//! Each right time is read at most twice and never searched for, whatever the number of buckets.
+//! the bucket of its key. The matches begin at the position of the bucket's first row that has not
+//! left. Each right time is read at most twice and never searched for, whatever the number of
+//! buckets.
 //!
-//! Both steps merge left and right rows. It cannot be predicted whether a left or a right row is
-//! next, so no branch depends on this. Both cases perform the same reads and writes, and a case
-//! without a result writes to an unused location. With a branch, which would be mispredicted for
-//! every other row, the merge takes more than twice as long.
+//! Entering and leaving both merge left and right rows. It cannot be predicted whether the next row
+//! is a left or a right one, so no branch depends on its side. Both cases perform the same reads
+//! and writes, and a case without a result writes to an unused location. With a branch, which would
+//! be mispredicted for every other row, the merge takes more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -41,15 +42,15 @@ pub struct LeavingRows<'a> {
     /// a key.
     pub first: Vec<u32>,
     /// A right row is too early for a left row if its time minus the left row's time is at most
-    /// this.
+    /// `early`.
     pub early: i64,
 }
 
 impl Writer<'_> {
     /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of positions
-    /// that each left row matches. These are the positions of the rows with the same key that have
-    /// entered but not left. A right row is not too late for a left row if its time minus the left
-    /// row's time is at most `late`. A left row without a key receives an empty run.
+    /// that each left row matches. This run contains the rows with the same key that have entered
+    /// but not left. A right row is not too late for a left row if its time minus the left row's
+    /// time is at most `late`. A left row without a key receives an empty run.
     ///
     /// # Panics
     ///
@@ -116,13 +117,13 @@ impl Writer<'_> {
     }
 }
 
-/// One end of the runs. It is the next position in a left row's bucket, after the right rows before
-/// that end have been processed.
+/// One end of the runs. Each end is the next position in a left row's bucket after the right rows
+/// before that end have been processed.
 struct End<'a, const AT: usize> {
     left: TimedRows<'a>,
     right: TimedRows<'a>,
-    /// A right row is before the end of a left row if its time minus the left row's time is at most
-    /// this.
+    /// A right row is before the end of a left row's run if its time minus the left row's time is
+    /// at most `distance`.
     distance: i64,
     /// The next position in each bucket.
     next: &'a mut [u32],

@@ -1,4 +1,4 @@
-//! The loop over tiles with NEON.
+//! The loop over tiles, implemented with NEON.
 //!
 //! The result of a comparison is narrowed to one byte per position, whatever the width of the
 //! values. Values of different widths can therefore be tested together. Narrowing two registers to
@@ -117,7 +117,8 @@ fn narrowed<const N: usize>(mut masks: [Bytes; N]) -> Bytes {
     masks[0]
 }
 
-/// Defines a function that compares values of one width. It is named after their type.
+/// Defines a function that compares values of one width. The function is named after the type of
+/// the values.
 macro_rules! compared {
     ($lane:ident, $load:ident, $less:ident, $upto:ident, $bytes:ident) => {
         #[target_feature(enable = "neon")]

@@ -8,9 +8,10 @@ use crate::index::{Entry, Probe};
 /// The number of keys that are looked up together.
 const LANES: usize = 8;
 
-/// The positions of eight keys in the cells of the root. Keys beyond all cells have zeros here.
+/// The positions of eight keys in the cells of the root. For keys beyond all cells, all fields are
+/// zero.
 struct Spots {
-    /// The numbers of the cells, and their contents.
+    /// The numbers of the cells, and the contents of the cells.
     at: __m512i,
     extents: __m512i,
     /// The keys' blocks, which are valid if the cells divide their keys evenly, and the keys'
