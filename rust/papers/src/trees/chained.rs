@@ -1,4 +1,4 @@
-//! The chained index, with one index per section of the window.
+//! The chained index, which consists of one index per section of the window.
 
 use std::collections::VecDeque;
 

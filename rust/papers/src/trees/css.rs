@@ -21,8 +21,8 @@ pub(super) const GROUP: usize = 32;
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
 
-/// An immutable B+-tree without references (CSS-tree). The positions of a node's children follow
-/// from the position of the node.
+/// An immutable B+-tree without references (CSS-tree). The positions of a node's children are
+/// computed from the position of the node.
 ///
 /// ```text
 ///   depth 0                      ┌────────────┐
@@ -143,7 +143,8 @@ impl CssTree {
         }
     }
 
-    /// Returns the node at depth `to` to which a key belongs, given its node at depth `from`.
+    /// Returns the node at depth `to` that a key belongs to. The search starts at the key's node at
+    /// depth `from`.
     #[inline]
     pub(super) fn descend(&self, key: i64, from: usize, mut node: usize, to: usize) -> usize {
         for level in &self.levels[from..to] {

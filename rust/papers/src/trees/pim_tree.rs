@@ -1,4 +1,4 @@
-//! The partitioned in-memory merge tree, for one thread.
+//! The partitioned in-memory merge tree (PIM-Tree) for a single thread.
 
 use super::CssTree;
 use super::css::GROUP;

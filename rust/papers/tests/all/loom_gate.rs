@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for small cases of the row gate. The structures
+//! Explores all interleavings that loom can model in small cases of the row gate. The structures
 //! crate's `loom_gate.rs` describes which errors the models can and cannot detect.
 
 use loom::sync::Arc;

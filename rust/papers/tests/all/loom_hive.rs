@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for small cases of the hive.
+//! Explores all interleavings that loom can model in small cases of the hive.
 //!
 //! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
 //! two slots, so rare paths are taken constantly. The models detect windows or winsets that are

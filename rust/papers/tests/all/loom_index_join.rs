@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for small cases of the task-based index join.
+//! Explores all interleavings that loom can model in small cases of the task-based index join.
 //!
 //! `make loom` runs these tests. The models detect a row that is in both the indexed part of the
 //! window and the part that is compared row by row, or in neither. The models also detect rows that

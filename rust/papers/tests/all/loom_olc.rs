@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for small cases of the B+-tree with optimistic
+//! Explores all interleavings that loom can model in small cases of the B+-tree with optimistic
 //! locks.
 //!
 //! `make loom` also runs these tests. Under loom, a node holds at most four entries, and two

@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for rows that pass through both gates of ScaleJoin.
+//! Explores all interleavings that loom can model while rows pass through both gates of ScaleJoin.
 //!
 //! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
 //! taken, and a thread that misses a signal and waits forever. The number of preemptions is limited

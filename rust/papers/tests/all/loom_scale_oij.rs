@@ -1,10 +1,10 @@
-//! Explores every interleaving that loom models for small epochs of Scale-OIJ.
+//! Explores all interleavings that loom can model in small epochs of Scale-OIJ.
 //!
 //! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
 //! in their lists. The models also detect a pair that is found by both rows or by neither row, and
 //! threads that wait for each other forever. The lists and the marks of stored rows are atomics, so
-//! loom steps through all of them. A joiner's remaining work is not an atomic, because it only
-//! determines when the turns are over.
+//! loom steps through all of them. The number of running joiners is not an atomic that loom checks,
+//! because it only determines when the turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;

@@ -1,10 +1,10 @@
-//! Explores every interleaving that loom models for small cases of the time-travel lists.
+//! Explores all interleavings that loom can model in small cases of the time-travel lists.
 //!
 //! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
-//! both levels. The models detect a node that is seen before it is completely written, a downward
-//! path that misses a row or leads to no row, and a row that is lost or duplicated while others are
-//! added or removed. Every atomic load can return any value that the memory model allows, so the
-//! models detect orderings that are too weak.
+//! both levels. The models detect a node that is read before it is completely written, and a
+//! downward path that misses a row or leads nowhere. They also detect a row that is lost or
+//! duplicated while other rows are added or removed. Every atomic load can return any value that
+//! the memory model allows, so the models detect orderings that are too weak.
 
 use loom::thread;
 use tidegate_papers::time_travel::{ListReader, ListWriter, TimeTravel};

@@ -55,7 +55,7 @@ pub struct Probe {
     pub high: i64,
     /// The first number.
     pub from: u32,
-    /// The number after the last one. `to` must be less than 2^31 rows after `from`.
+    /// The end of the range of numbers, exclusive. `to` must be less than 2^31 rows after `from`.
     pub to: u32,
 }
 

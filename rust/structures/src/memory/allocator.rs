@@ -66,7 +66,7 @@ fn with_header(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(HEADER)?, HEADER).ok()
 }
 
-/// Writes a header to the start of memory, and returns the address after it.
+/// Writes a header to the start of a piece of memory. Returns the address after the header.
 ///
 /// # Safety
 ///

@@ -19,7 +19,7 @@ impl BitSet {
         self.words[number / 64] |= 1 << (number % 64);
     }
 
-    /// Adds all numbers of `start..end` to the set, one word at a time.
+    /// Adds all numbers in `start..end` to the set, one word at a time.
     pub fn insert_range(&mut self, start: usize, end: usize) {
         debug_assert!(start <= end && end <= self.len);
         if start == end {

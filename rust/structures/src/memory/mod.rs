@@ -29,7 +29,7 @@
 //!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
 //!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
 //!   operator.
-//! - Everything else is smaller. Once the system refuses memory, the [`Allocator`] serves small
+//! - Everything else is smaller. Once the system has refused memory, the [`Allocator`] serves small
 //!   requests from a reserve of addresses, and the next [`check`] raises the error. The process
 //!   still ends if a single small request exceeds the reserve.
 //!
@@ -146,7 +146,7 @@ pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }
 
-/// Checks whether there is currently memory for `bytes` bytes. Small requests are not checked.
+/// Checks whether `bytes` bytes of memory are currently available. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     #[cfg(debug_assertions)]
     if refusal::is_due() {
@@ -188,8 +188,8 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
 /// at the same time.
 const LOCALS: usize = 512 << 10;
 
-/// Checks whether there is memory for a thread whose stack has `stack` bytes. Returns `false` if
-/// the process has no limits, because the system then hands out addresses freely.
+/// Checks whether there is enough memory for a thread with a stack of `stack` bytes. Returns
+/// `false` if the process has no limits, because the system then hands out addresses freely.
 ///
 /// Threads allocate memory without the [`Allocator`]. If there is no memory for a thread-local
 /// variable, glibc ends the process. The memory therefore has to be checked before the thread
@@ -208,8 +208,7 @@ pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     }
 }
 
-/// Raises an error unless there is memory for `bytes` bytes, which another library is about to
-/// allocate.
+/// Raises an error unless enough memory is available for another library to allocate `bytes` bytes.
 #[inline]
 pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());

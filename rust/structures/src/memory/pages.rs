@@ -38,7 +38,7 @@ pub struct Pages<T> {
 /// written.
 pub struct UnwrittenPages<T>(Pages<T>);
 
-/// The value of every byte in a debug build until the byte is written.
+/// The value that every byte of an array has in a debug build until the byte is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {

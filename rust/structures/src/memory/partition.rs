@@ -28,7 +28,7 @@ pub const NO_KEY: u32 = u32::MAX;
 /// pages of these arrays also still fit into the cache's translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
-/// Rows by column: the row's number, its time and its key.
+/// Rows as columns: row numbers, times and keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// One dense key per row, or [`NO_KEY`].
@@ -180,7 +180,8 @@ struct Places {
 }
 
 // SAFETY: the pointers come from slices that `writers` borrows mutably for 'a. Each writer writes
-// only to places that `writers` assigned to it alone (P1), so no place is written by two threads.
+// only to positions that `writers` assigned to it alone (P1), so no position is written by two
+// threads.
 unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {

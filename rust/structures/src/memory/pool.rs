@@ -44,7 +44,7 @@ const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 /// aarch64, therefore has a single owner.
 const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 
-/// The minimum size of a request. A smaller remainder of an extent would be of no use.
+/// The minimum size of a request. A smaller remainder of an extent would be useless.
 pub(super) const LEAST: usize = 64 << 10;
 
 /// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
@@ -117,9 +117,9 @@ fn take_all(mut pool: MutexGuard<'_, Pool>) -> Pool {
     std::mem::replace(&mut *pool, emptied)
 }
 
-/// Limits the memory that the pool keeps to `bytes`. The part beyond [`POOL_BYTES`] is lent to the
-/// kernel. Memory that the pool already keeps is not affected until it is used. Returns whether the
-/// pool could be locked.
+/// Limits the memory that the pool keeps to `bytes` bytes. The part beyond [`POOL_BYTES`] is lent
+/// to the kernel. Memory that the pool already keeps is not affected until it is used. Returns
+/// whether the pool could be locked.
 pub(super) fn set_most(bytes: usize) -> bool {
     let Some(mut pool) = lock_pool() else { return false };
     let used = bytes.min(POOL_BYTES);

@@ -18,7 +18,7 @@ pub trait Work {
 /// processor has NEON, so the compiler always uses NEON there.
 ///
 /// JUSTIFICATION - Benefit: loops in operators compare eight numbers at a time instead of four,
-/// without processor-specific code. Soundness: the features are checked first.
+/// without processor-specific code. Soundness: the processor's features are checked first.
 #[inline]
 pub fn wide<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]

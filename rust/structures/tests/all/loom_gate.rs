@@ -1,4 +1,4 @@
-//! Explores every interleaving that loom models for small cases of the block gate.
+//! Explores all interleavings that loom can model in small cases of the block gate.
 //!
 //! `make loom` runs these tests, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
 //!

@@ -237,7 +237,8 @@ impl OlcTree {
         }
     }
 
-    /// Splits a full node, or the root if it has no parent.
+    /// Splits a full node. If the node has no parent, it is the root, and a new root is created
+    /// above it.
     #[cold]
     fn split<N: NodeKind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;

@@ -24,7 +24,7 @@ pub struct Block<R: Run> {
     pub(super) next: OnceLink<Block<R>>,
 }
 
-/// The plan of a block, which determines its rows.
+/// The plan of a block. It determines which rows are in the block.
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<LogRecord<R>>>,
@@ -100,8 +100,7 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
-    /// Returns one range for each of the [runs](Self::runs), which contains the run's rows in this
-    /// block.
+    /// Returns, for each of the [runs](Self::runs), the range of its rows that are in this block.
     pub fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {

@@ -86,7 +86,7 @@ impl<R: Run> SourceLane<R> {
         count
     }
 
-    /// Advances the cursor by `rows` rows and appends the pieces that the cursor passes to
+    /// Advances the cursor by `rows` rows. Each piece that the cursor passes is appended to
     /// `pieces`.
     #[inline]
     fn advance(&mut self, lane: usize, mut rows: usize, pieces: &mut Vec<Piece>) {
@@ -234,7 +234,7 @@ impl<R: Run> Lanes<R> {
         counts.iter().sum()
     }
 
-    /// Advances the cursors by `counts`. Appends the pieces that the cursors pass to `pieces`,
+    /// Advances the cursors by `counts`. Each piece that a cursor passes is appended to `pieces`,
     /// ordered by rank and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
         for (lane, (open, &rows)) in self.iter_mut().zip(counts).enumerate() {

@@ -47,7 +47,7 @@ const MOST_MOVES_PER_ROW: usize = 4;
 
 /// The two passes that a compiler does not vectorize on its own.
 pub(super) trait Passes {
-    /// The number of slots per row. With more slots, fewer rows share a slot, and there are more
+    /// The number of slots per row. With more slots, fewer rows share a slot, but there are more
     /// counts to sum.
     const SLOTS_PER_ROW: usize;
 
@@ -149,7 +149,7 @@ impl Slabs {
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     low: i64,
-    /// The number of bits of the row number.
+    /// The number of bits that hold the row number.
     number: u32,
     /// The number of low bits of the time that are dropped.
     lost: u32,

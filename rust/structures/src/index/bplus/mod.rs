@@ -50,7 +50,7 @@ impl BPlusTree {
         BPlusTree { leaves, inners: Arena::default(), root, height: 0, first: root, len: 0 }
     }
 
-    /// Calls `each` with all rows in key order.
+    /// Calls `each` for every row, in key order.
     pub fn for_each(&self, mut each: impl FnMut(i64, u32)) {
         let mut at = self.first;
         while at != NONE {

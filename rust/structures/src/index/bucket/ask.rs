@@ -115,7 +115,8 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
 }
 
 /// Prefetches the overflow blocks that follow the blocks of probes. Most blocks have no overflow
-/// block. For blocks without one, the unused block, which always exists, is prefetched instead.
+/// block. For a block without an overflow block, the unused block, which always exists, is
+/// prefetched instead.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {

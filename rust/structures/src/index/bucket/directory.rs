@@ -30,8 +30,8 @@ const LEAST_BITS: u32 = 4;
 struct Cell {
     /// The first of the cell's child cells, or of its blocks if it has no child cells.
     base: u32,
-    /// `value << 2 | kind`. The value is the number of a leaf's blocks, or the binary logarithm of
-    /// the number of a node's cells.
+    /// `value << 2 | kind`. The value is the number of blocks in a leaf, or the binary logarithm of
+    /// the number of cells in a node.
     extent: u32,
 }
 
@@ -285,7 +285,7 @@ impl Directory {
         base as u32
     }
 
-    /// Frees the node of a cell, if it has one, and the nodes below it.
+    /// Frees the node below a cell, if there is one, and all nodes below that node.
     fn give_nodes_back(&mut self, cell: Cell) {
         if cell.kind() == NODE {
             let bits = cell.blocks();
@@ -379,7 +379,7 @@ impl Directory {
         self.span
     }
 
-    /// Returns the cell at a distance from the first key.
+    /// Returns the cell at the given distance from the first key.
     pub(super) fn leaf(&self, distance: u64) -> BlockCell {
         let Place { cell, at, shift, .. } = self.place(distance);
         BlockCell { cell, at, shift, start: distance >> shift << shift }
