@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Rows with one value each, in merged order, and the rows of each side.
+/// All rows in merged order, with one value each, and the rows of each side.
 struct Rows {
     sides: Vec<Side>,
     values: [Vec<u32>; 2],

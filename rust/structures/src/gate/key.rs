@@ -1,4 +1,5 @@
-//! The merged order. It is defined by a key that combines a row's time, rank and position.
+//! The merged order of rows. A key that combines a row's time, rank and position defines this
+//! order.
 
 use std::cell::Cell;
 use std::cmp::Ordering;

@@ -54,8 +54,8 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-/// Returns whether a request is large. Under a sanitizer, no request is large, because sanitizers
-/// only check the bounds of the system's memory.
+/// Returns whether a request is large. In stress builds, no request is large, because sanitizers
+/// only check the bounds of memory from the system.
 #[inline]
 fn is_large(layout: Layout) -> bool {
     layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)

@@ -37,9 +37,9 @@
 //!
 //! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
 //! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
-//! machine and the process's control group have left. Linux hands out addresses freely, and may end
-//! processes only when the pages are written. If two requests are checked at the same time, both
-//! may pass although there is only enough memory for one.
+//! machine and the process's control group have left. Linux hands out addresses freely, but may end
+//! processes once the pages are written. If two requests are checked at the same time, both may
+//! pass although there is only enough memory for one.
 
 mod allocator;
 pub mod bits;

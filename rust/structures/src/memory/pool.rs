@@ -8,9 +8,9 @@
 //!
 //! # Trade-offs
 //!
-//! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. It also keeps
-//! up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they are
-//! reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
+//! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. The pool also
+//! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they
+//! are reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
 //! extents are returned immediately. The addresses of a mapping are returned when the whole mapping
 //! is free and has no pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of
 //! which may never receive a page.
@@ -134,7 +134,8 @@ pub(super) fn has(bytes: usize) -> bool {
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
-/// The state of an extent's pages. The pool hands out extents with earlier states first.
+/// The state of an extent's pages. The pool prefers to hand out extents whose state is listed
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// The pages have been written and belong to the process.

@@ -14,8 +14,8 @@ use crate::instructions::Instructions;
 /// The maximum number of columns in a record.
 pub const COLUMNS: usize = 4;
 
-/// The number of rows that are written together, column by column. So few rows fit into the
-/// first-level cache.
+/// The number of rows that are written together, column by column. This number of rows fits into
+/// the first-level cache.
 const BLOCK: usize = 512;
 
 /// The number of records that are read together if no kernel reads several at a time. The constant

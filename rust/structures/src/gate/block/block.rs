@@ -24,7 +24,7 @@ pub struct Block<R: Run> {
     pub(super) next: OnceLink<Block<R>>,
 }
 
-/// The plan of a block. It determines which rows are in the block.
+/// The plan of a block. The plan determines which rows are in the block.
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<LogRecord<R>>>,

@@ -36,8 +36,8 @@ struct Cursor {
 /// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Before that, the field
-    /// contains the number of the run in its lane.
+    /// The number of the run in the block, once the block has been planned. Before the block is
+    /// planned, this field contains the number of the run in its lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,

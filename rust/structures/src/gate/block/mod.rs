@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Each reader is positioned at a block. If the next block exists, the reader moves to that block.
-//! Otherwise, the reader determines how far the sources' promises reach. It then plans a block of
-//! the ready rows and offers this block as the next one. If another reader was faster, the reader
-//! drops its own block and uses the other reader's. The data alone determines which rows are next,
-//! so the two blocks can only differ in where they end. The first reader that reaches a block fills
-//! it, and readers share this work (see `reader.rs`).
+//! Otherwise, the reader determines how far the sources' promises reach. The reader then plans a
+//! block of the ready rows and offers this block as the next one. If another reader was faster, the
+//! reader drops its own block and uses the other reader's. The data alone determines which rows are
+//! next, so the two blocks can only differ in where they end. The first reader that reaches a block
+//! fills it, and readers share this work (see `reader.rs`).
 //!
 //! Readiness is determined per run, and rows are merged in slabs of about a thousand rows (see
 //! `scatter.rs`).

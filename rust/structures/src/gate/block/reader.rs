@@ -21,9 +21,9 @@ use crate::gate::promise::Frontier;
 /// own cache while it is read. The work that is done once per block is negligible at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// The number of rows that are merged together. So few rows stay in the first-level cache together
-/// with their counts. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and 236 M rows/s
-/// at k = 20, and 295, 313 and 182 at k = 2.
+/// The number of rows that are merged together. This number of rows, together with their counts,
+/// stays in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
+/// 236 M rows/s at k = 20, and 295, 313 and 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
 /// The number of rows per source that a slab should have. Determining how many rows a source
@@ -87,8 +87,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Like [`next_block`](Self::next_block), but leaves it to the caller to fill the block, on any
-    /// thread. A single reader can therefore keep many threads busy.
+    /// Like [`next_block`](Self::next_block), but lets the caller fill the block on any thread. A
+    /// single reader can therefore keep many threads busy.
     pub fn next_planned(&mut self) -> Next<PlannedBlock<R>> {
         loop {
             if self.ahead.is_empty() {

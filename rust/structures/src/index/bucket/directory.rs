@@ -247,7 +247,7 @@ impl Directory {
         (key < self.start, key > self.start && self.distance(key) > self.span)
     }
 
-    /// Returns the distance of a key from the first key. For keys before the first one, this
+    /// Returns the distance of a key from the first key. For keys before the first key, the
     /// distance is greater than the span.
     #[inline(always)]
     fn distance(&self, key: i64) -> u64 {
@@ -315,7 +315,7 @@ impl Directory {
         Cell { base, extent: bits << 2 | NODE }
     }
 
-    /// Returns the position of the key at a distance, which must be within the span.
+    /// Returns the position of the key at the given distance, which must be within the span.
     #[inline(always)]
     fn place(&self, distance: u64) -> Place {
         let mut shift = self.shift;

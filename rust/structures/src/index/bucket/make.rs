@@ -1,4 +1,4 @@
-//! Rebuilds the directory, or one of its cells.
+//! Rebuilds the directory or one of its cells.
 
 use super::block::{Kernel, MOST_LEFT, NOBODYS, Portable, ROWS};
 use super::directory::{BlockCell, Directory, Maker};

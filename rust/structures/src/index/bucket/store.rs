@@ -41,8 +41,8 @@ impl BlockStore {
         self.free.entry(len).or_default().push(base);
     }
 
-    /// Returns whether half of the store's room is in use. If more than half were used, too little
-    /// room would be left for long runs.
+    /// Returns whether half of the store's room is in use. If more than half of the room were used,
+    /// too little would be left for long runs.
     pub(super) fn is_scarce(&self) -> bool {
         self.taken > self.blocks.len() / 2
     }
