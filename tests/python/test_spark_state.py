@@ -207,7 +207,7 @@ def test_state_of_another_number_of_buckets_is_refused_with_the_number_to_write(
     bucket = Bucket(sides("inner", -5 * SECOND, 0))
     bucket.batch(0, pack(LEFT, one_row(10)))
     bucket.tester.processor._places = (0, 1)
-    with pytest.raises(tidegate.StateError, match=r"of 1 buckets, .* has 2; give partitions=1"):
+    with pytest.raises(tidegate.StateError, match=r"of 1 buckets, .* has 2; write partitions=1"):
         bucket.batch(0, pack(LEFT, one_row(11)))
 
 

@@ -1,30 +1,28 @@
-//! The instructions that loops use. Only this module queries the processor.
+//! The instructions that loops use. No other module queries the processor.
 
 use std::env;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The name of the environment variable that chooses the instructions, for example to see how a
-/// program would run on an older processor. The variable is read once, when the first loop needs
-/// it.
+/// The name of the environment variable that selects the instructions, for example to see how a
+/// program would run on an older processor. The variable is read once, when a loop first needs it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
-/// Sets of instructions. Each set contains the earlier sets that processors of its architecture
-/// have.
+/// Sets of instructions. Each set includes the earlier sets of the same architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Instructions {
-    /// The instructions that every processor of the target has.
+    /// The instructions that every processor of the target supports.
     Portable,
     /// NEON, the 128-bit vectors of 64-bit ARM processors.
     Neon,
-    /// AVX2, with both sets of bit manipulation instructions and with population count.
+    /// AVX2, with both sets of bit manipulation instructions and the population count instruction.
     Avx2,
-    /// AVX-512: the foundation, and the extensions for bytes and words, doublewords and quadwords,
-    /// and vector lengths.
+    /// AVX-512: the foundation instructions, and the extensions for bytes and words, for
+    /// doublewords and quadwords, and for vector lengths.
     Avx512,
 }
 
-/// The error that the instructions named by [`VARIABLE`] cannot be used.
+/// The error that is returned if the instructions named by [`VARIABLE`] cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstructionsError(String);
 
@@ -39,7 +37,7 @@ impl fmt::Display for InstructionsError {
 impl std::error::Error for InstructionsError {}
 
 impl Instructions {
-    /// Returns the name of the set in [`VARIABLE`].
+    /// Returns the name of the set, as it is written in [`VARIABLE`].
     pub fn name(self) -> &'static str {
         match self {
             Instructions::Portable => "portable",
@@ -55,7 +53,7 @@ impl Instructions {
         self.are_of_target() && self <= instructions()
     }
 
-    /// Returns whether some processors of the target have these instructions.
+    /// Returns whether processors of the target can have these instructions.
     const fn are_of_target(self) -> bool {
         match self {
             Instructions::Portable => true,
@@ -77,7 +75,7 @@ impl fmt::Display for Instructions {
     }
 }
 
-/// Returns the instructions that this processor has, the narrowest first.
+/// Returns the sets of instructions that this processor supports, narrowest first.
 pub fn available() -> &'static [Instructions] {
     use Instructions::{Avx2, Avx512, Neon, Portable};
     #[cfg(target_arch = "x86_64")]
@@ -97,16 +95,17 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// Returns the widest instructions that loops use. [`VARIABLE`] names them; otherwise, loops use
-/// the widest set of the processor. If [`chosen`] is an error, loops use the portable set.
+/// Returns the widest instructions that loops use: the set named by [`VARIABLE`], or else the
+/// widest set that the processor supports. If [`chosen`] returns an error, loops use the portable
+/// set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();
     *USED.get_or_init(|| chosen().unwrap_or(Instructions::Portable))
 }
 
-/// Returns the instructions that [`VARIABLE`] chooses, or an error if this processor has none with
-/// that name.
+/// Returns the instructions that [`VARIABLE`] selects, or an error if this processor supports no
+/// set with that name.
 pub fn chosen() -> Result<Instructions, InstructionsError> {
     match env::var_os(VARIABLE) {
         None => Ok(widest()),

@@ -1,5 +1,6 @@
 //! The data structures of tidegate: memory for columns, gates that merge sorted sources into one
-//! stream, and window indexes. The unsafe code that makes them fast is in this crate.
+//! stream, and window indexes. This crate also contains the unsafe code that makes these structures
+//! fast.
 //!
 //! ```text
 //!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order

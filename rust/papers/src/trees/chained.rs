@@ -1,4 +1,4 @@
-//! The chained index, with one index per section of the window.
+//! The chained index, which consists of one index per section of the window.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,27 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 /// The minimum number of rows in a full index of a chain.
 const LEAST: usize = 32;
 
-/// The form of a full index.
+/// The form that an index takes when it is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Archive {
-    /// A full index remains a B+-tree (B-chain).
+    /// Full indexes remain B+-trees (B-chain).
     BPlus,
-    /// A full index becomes an immutable tree (IB-chain).
+    /// Full indexes are converted to immutable trees (IB-chain).
     Immutable,
 }
 
 /// The chained index of Lin et al., in both forms of section 5.1 of the paper. Rows are inserted
-/// into the youngest index of a chain, and the oldest index is dropped as a whole when its last row
-/// has left the window. Every probe searches all indexes.
+/// into the newest index of a chain. The oldest index is dropped as a whole when its last row has
+/// left the window. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,
     /// The number of indexes that cover the window.
     length: usize,
     active: BPlusTree,
-    /// The row that was inserted last.
+    /// The most recently inserted row.
     last: u32,
-    /// Full indexes with their last rows, oldest first.
+    /// The full indexes, oldest first, each with its last row.
     archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }
@@ -40,7 +40,7 @@ enum TreePart {
 }
 
 impl ChainedIndex {
-    /// Creates an index without rows, as a chain of at least two indexes.
+    /// Creates an empty index: a chain of at least two indexes.
     ///
     /// # Panics
     ///

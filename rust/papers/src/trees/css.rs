@@ -1,4 +1,4 @@
-//! The immutable tree: an array of sorted rows, and above it the nodes of a B+-tree in
+//! The immutable tree: an array of sorted rows, under B+-tree nodes that are stored in
 //! breadth-first order.
 
 use std::fmt;
@@ -8,20 +8,21 @@ use tidegate_structures::index::{Entry, Probe, is_live, take_run};
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-/// The number of children of a node, and of entries in a leaf: two cache lines of keys.
+/// The number of children of a node, and the number of entries in a leaf. Their keys fill two cache
+/// lines.
 const FANOUT: usize = 16;
 
 /// The number of probes that descend the tree together, so that their memory accesses overlap.
 pub(super) const GROUP: usize = 32;
 
-/// The greatest key below each child, or `i64::MAX` for the last child of a level and for unused
-/// places.
+/// The greatest key in the subtree of each child. The key is `i64::MAX` for the last child of a
+/// level and for unused positions.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Node([i64; FANOUT]);
 
-/// An immutable B+-tree without references (CSS-tree). The positions of a node's children follow
-/// from the position of the node.
+/// An immutable B+-tree without references (CSS-tree). The positions of a node's children are
+/// computed from the position of the node.
 ///
 /// ```text
 ///   depth 0                      ┌────────────┐
@@ -34,7 +35,7 @@ pub struct CssTree {
     keys: Pages<i64>,
     rows: Pages<u32>,
     len: usize,
-    /// The inner nodes by depth, beginning with the root.
+    /// The inner nodes by depth, starting with the root.
     levels: Vec<Vec<Node>>,
 }
 
@@ -54,19 +55,19 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// Creates a tree of this tree's rows that are not before `first` and of other rows in key
-    /// order, `len` rows in total.
+    /// Creates a tree of `len` rows, which contains this tree's rows from row `first` onwards and
+    /// the rows in `others`. The other rows must be in key order.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }
 
-    /// Returns the number of rows that are not before `first`.
+    /// Returns the number of rows from row `first` onwards.
     pub(super) fn live(&self, first: u32) -> usize {
         self.rows[..self.len].iter().filter(|&&row| is_live(row, first)).count()
     }
 
     fn merged(keys: &[i64], rows: &[u32], others: &[Entry], first: u32, len: usize) -> CssTree {
-        // One place more than there are rows, for a row that is overwritten.
+        // One more position than there are rows, for a row that is overwritten.
         let padded = (len + 1).next_multiple_of(FANOUT);
         let (mut merged_keys, mut merged_rows) =
             (Pages::unwritten(padded), Pages::unwritten(padded));
@@ -128,13 +129,12 @@ impl CssTree {
         self.levels.len()
     }
 
-    /// Returns the number of nodes at a depth.
+    /// Returns the number of nodes at the given depth.
     pub fn nodes(&self, depth: usize) -> usize {
         self.levels.get(depth).map_or(self.keys.len() / FANOUT, Vec::len)
     }
 
-    /// Returns the greatest key that belongs to a node at a depth, whether or not the tree contains
-    /// it.
+    /// Returns the greatest key that belongs to the given node. The tree need not contain this key.
     #[inline]
     pub(super) fn limit(&self, depth: usize, node: usize) -> i64 {
         match depth {
@@ -143,7 +143,8 @@ impl CssTree {
         }
     }
 
-    /// Returns the node at depth `to` to which a key belongs, given its node at depth `from`.
+    /// Returns the node at depth `to` that a key belongs to. The search starts at the key's node at
+    /// depth `from`.
     #[inline]
     pub(super) fn descend(&self, key: i64, from: usize, mut node: usize, to: usize) -> usize {
         for level in &self.levels[from..to] {
@@ -152,7 +153,8 @@ impl CssTree {
         node
     }
 
-    /// Does the same as [`descend`](Self::descend) for several keys, whose memory accesses overlap.
+    /// Does the same as [`descend`](Self::descend) for several keys at the same time, so that their
+    /// memory accesses overlap.
     #[inline]
     pub(super) fn descend_all(&self, keys: &[i64], from: usize, nodes: &mut [usize], to: usize) {
         for depth in from..to {
@@ -180,14 +182,15 @@ impl CssTree {
         }
     }
 
-    /// Returns the position of the first key in a leaf, or after it, that is not below `key`.
+    /// Returns the position of the first key that is at or above `key`. The position is in the leaf
+    /// or directly after it.
     #[inline]
     fn lower(&self, leaf: usize, key: i64) -> usize {
         (leaf * FANOUT + count_below(&self.keys.as_chunks::<FANOUT>().0[leaf], key)).min(self.len)
     }
 
-    /// Appends the numbers of the rows that match the probe, given the leaf to which its low end
-    /// belongs.
+    /// Appends the numbers of the rows that match the probe. The probe's low end must belong to the
+    /// given leaf.
     #[inline]
     pub(super) fn find_from(&self, leaf: usize, probe: &Probe, found: &mut Vec<u32>) {
         let from = self.lower(leaf, probe.low);

@@ -3,25 +3,26 @@
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 
-/// The IM-Tree, section 3.2 of the paper. New rows are inserted into a B+-tree, and all other rows
-/// are in an immutable tree. The two are merged when the B+-tree's share of the window reaches the
-/// *merge ratio*. Rows that have left the window are skipped by number, and dropped by the merge.
+/// The IM-Tree (section 3.2 of the paper). New rows are inserted into a B+-tree, and older rows are
+/// in an immutable tree. The two trees are merged when the B+-tree's share of the window reaches
+/// the *merge ratio*. Rows that have left the window are skipped by number, and are dropped at the
+/// next merge.
 #[derive(Debug)]
 pub struct ImTree {
     mutable: BPlusTree,
     immutable: CssTree,
     merge_ratio: f64,
-    /// The oldest row's number, or the number before it.
+    /// The number of the oldest row, or the preceding number.
     first: u32,
     len: usize,
-    /// The rows of the B+-tree while they are merged.
+    /// The rows of the B+-tree during a merge.
     delta: Vec<Entry>,
     merges: u64,
 }
 
 impl ImTree {
-    /// Creates an index without rows, which merges when the B+-tree contains `merge_ratio` times
-    /// the number of rows in the window.
+    /// Creates an empty index. The index merges its two trees when the B+-tree contains
+    /// `merge_ratio` times the number of rows in the window.
     ///
     /// # Panics
     ///

@@ -1,19 +1,19 @@
 //! Tree indexes for the rows of a sliding window. All of them are
 //! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and return the same rows:
 //!
-//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s, to which rows
-//!   are assigned in turn.
-//! - [`ChainedIndex`]: one index per section of time; the oldest is dropped as a whole.
-//! - [`ImTree`]: new rows are in a B+-tree, and all others in an immutable tree ([`CssTree`]). The
-//!   two are merged from time to time.
-//! - [`PimTree`]: an `ImTree` with one B+-tree for each node of the immutable tree at some depth.
-//!   [`SharedPimTree`] is a variant that threads share.
-//! - [`OlcTree`]: a B+-tree that threads share, with locks that readers do not acquire.
-//!   Its code is in the folder `olc/`.
+//! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s. Rows are
+//!   assigned to the trees in turn.
+//! - [`ChainedIndex`]: one index per section of time. The oldest index is dropped as a whole.
+//! - [`ImTree`]: new rows are in a B+-tree, and older rows are in an immutable tree ([`CssTree`]).
+//!   The two trees are merged from time to time.
+//! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth of the immutable
+//!   tree. [`SharedPimTree`] is a variant that threads share.
+//! - [`OlcTree`]: a B+-tree that threads share, and whose readers acquire no locks. The code of
+//!   this tree is in the folder `olc/`.
 //!
 //! All except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is a general-purpose tree of the kind
-//! with which the paper compares its own trees.
+//! Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose tree
+//! that the paper compares its own trees with.
 #![doc = include_str!("README.md")]
 
 mod chained;

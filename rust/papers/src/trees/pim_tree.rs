@@ -1,17 +1,18 @@
-//! The partitioned in-memory merge tree, for one thread.
+//! The partitioned in-memory merge tree (PIM-Tree) for a single thread.
 
 use super::CssTree;
 use super::css::GROUP;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use tidegate_structures::memory::gather::prefetch;
 
-/// The number of rows in a subindex when it is merged, if the tree chooses the insertion depth: the
-/// size of one leaf.
+/// The intended number of rows in a subindex when it is merged, if the tree chooses the insertion
+/// depth. This is the size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
-/// The PIM-Tree, section 3.3 of the paper: an IM-Tree with one B+-tree, a *subindex*, for each node
-/// of the immutable tree at the *insertion depth*. A subindex contains the keys that belong to its
-/// node, so the ranges of the subindexes follow the distribution of the keys at every merge.
+/// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree that has one B+-tree, called a
+/// *subindex*, for each node at the *insertion depth* of the immutable tree. A subindex contains
+/// the keys that belong to its node. Every merge therefore adapts the ranges of the subindexes to
+/// the distribution of the keys.
 #[derive(Debug)]
 pub struct PimTree {
     immutable: CssTree,
@@ -21,20 +22,20 @@ pub struct PimTree {
     /// The requested insertion depth.
     wanted_depth: Option<usize>,
     merge_ratio: f64,
-    /// The oldest row's number, or the number before it.
+    /// The number of the oldest row, or the preceding number.
     first: u32,
     len: usize,
     /// The number of rows in subindexes.
     mutable: usize,
-    /// The rows of the subindexes while they are merged.
+    /// The rows of the subindexes during a merge.
     delta: Vec<Entry>,
     merges: u64,
 }
 
 impl PimTree {
-    /// Creates an index without rows, which merges when the subindexes contain `merge_ratio` times
-    /// the number of rows in the window. Without an `insertion_depth`, the index uses the smallest
-    /// depth at which a subindex contains at most one leaf of rows.
+    /// Creates an empty index. The index merges its rows when the subindexes contain `merge_ratio`
+    /// times the number of rows in the window. Without an `insertion_depth`, the index uses the
+    /// smallest depth at which a subindex contains no more rows than a leaf.
     ///
     /// # Panics
     ///
@@ -91,8 +92,8 @@ impl PimTree {
         self.mutable as f64 >= self.merge_ratio * self.len as f64
     }
 
-    /// Appends the matching rows of the subindexes, beginning with the subindex to whose node the
-    /// probe's low end belongs.
+    /// Appends the matching rows of the subindexes, starting at the subindex to which the probe's
+    /// low end belongs.
     #[inline]
     fn find_mutable(&self, mut node: usize, probe: &Probe, found: &mut Vec<u32>) {
         loop {
@@ -108,7 +109,7 @@ impl PimTree {
     }
 }
 
-/// Returns the depth at which an immutable tree has subindexes.
+/// Returns the insertion depth for an immutable tree.
 pub(super) fn insertion_depth(
     immutable: &CssTree,
     wanted: Option<usize>,

@@ -9,8 +9,8 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 use tidegate_structures::memory;
 use tidegate_structures::memory::gather::prefetch;
 
-/// A PIM-Tree from one merge to the next, section 3.3.3 of the paper. Threads insert and search at
-/// the same time. Each subindex has a lock. The immutable tree has no lock, because it does not
+/// A PIM-Tree between two merges (section 3.3.3 of the paper). Threads insert and search for rows
+/// at the same time. Each subindex has a lock. The immutable tree has no lock, because it does not
 /// change.
 ///
 /// A merge creates a new tree and leaves this one unchanged, so threads can continue to search it.
@@ -24,11 +24,11 @@ pub struct SharedPimTree {
     mutable: Counter,
 }
 
-/// The position of a probe's least key in a tree.
+/// The position of a probe's lowest key in a tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PimPlace {
     subindex: usize,
-    /// The leaf of the immutable tree.
+    /// The number of the leaf in the immutable tree.
     leaf: usize,
 }
 
@@ -46,9 +46,9 @@ impl SharedPimTree {
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
-    /// Creates a tree whose immutable part contains all rows of this tree that are not before
-    /// `first`. The new tree is merged when `merge_ratio` times as many rows have been inserted. No
-    /// thread may insert rows during the call, because these rows could be missing.
+    /// Creates a tree whose immutable part contains all rows of this tree from row `first` onwards.
+    /// The new tree is merged when `merge_ratio` times as many rows have been inserted. No thread
+    /// may insert rows during the call, because the new tree might not contain those rows.
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
         let mut delta = memory::vec(self.mutable_rows());
         for subindex in &self.subindexes {
@@ -66,13 +66,13 @@ impl SharedPimTree {
         Self::over(immutable, depth)
     }
 
-    /// Inserts a row. Rows with equal keys are in the order of their numbers only if threads insert
-    /// them in this order.
+    /// Inserts a row. Rows with equal keys are ordered by number only if they are inserted in that
+    /// order.
     pub fn insert(&self, key: i64, row: u32) {
         self.insert_all(&[Entry { key, row }]);
     }
 
-    /// Inserts rows, like calling [`insert`](Self::insert) for each of them.
+    /// Inserts rows, as if [`insert`](Self::insert) were called for each of them.
     pub fn insert_all(&self, rows: &[Entry]) {
         for rows in rows.chunks(GROUP) {
             let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
@@ -89,19 +89,20 @@ impl SharedPimTree {
     }
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. The result
-    /// includes all rows whose insertion finished before the call, and may include rows that are
-    /// inserted during the call.
+    /// includes all rows whose insertion finished before the call. Rows that are inserted during
+    /// the call may also be included.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut place = [PimPlace::default()];
         self.locate(&[probe.low], &mut place);
         self.find_at(place[0], probe, found);
     }
 
-    /// Finds the positions of the least keys of several probes, whose memory accesses overlap.
+    /// Finds the positions of the lowest keys of several probes at the same time, so that their
+    /// memory accesses overlap.
     ///
     /// # Panics
     ///
-    /// Panics if there are not as many positions as keys.
+    /// Panics if the numbers of keys and positions differ.
     pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         assert_eq!(lows.len(), places.len(), "one place per key");
         for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {
@@ -132,7 +133,7 @@ impl SharedPimTree {
         }
     }
 
-    /// Does the same as [`find`](Self::find), given the position of the probe's least key in this
+    /// Does the same as [`find`](Self::find), given the position of the probe's lowest key in this
     /// tree.
     pub fn find_at(&self, place: PimPlace, probe: &Probe, found: &mut Vec<u32>) {
         self.immutable.find_from(place.leaf, probe, found);
@@ -153,7 +154,7 @@ impl SharedPimTree {
         self.immutable.len()
     }
 
-    /// Returns the approximate number of rows that were inserted since the merge.
+    /// Returns the approximate number of rows that have been inserted since the last merge.
     pub fn mutable_rows(&self) -> usize {
         self.mutable.get()
     }

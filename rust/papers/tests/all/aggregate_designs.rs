@@ -1,6 +1,6 @@
 //! Compares the designs of the multiway aggregation paper, epoch by epoch, with aggregations of
-//! whole tables. The operator that continues from a state may use a different design than the one
-//! that saved it, or the algorithm by slices.
+//! whole tables. An operator that resumes from a saved state may use a different design, or the
+//! algorithm by slices.
 
 #[path = "../../../operators/tests/all/aggregate/cases.rs"]
 mod cases;
@@ -28,7 +28,7 @@ fn designs() -> impl Strategy<Value = Vec<Option<MultiwayDesign>>> {
     prop::collection::vec(design, 1..4)
 }
 
-/// Does the same as [`run_streaming`], with designs that alternate.
+/// Does the same as [`run_streaming`], but alternates between designs.
 fn run_by(
     designs: &[Option<MultiwayDesign>],
     sources: &[Vec<Row>],
@@ -80,7 +80,7 @@ fn many_rows() {
     }
 }
 
-/// Uses more threads than cores and small epochs, so that rare cases occur often enough.
+/// More threads than cores and small epochs are used, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_on_up_to_sixteen_threads() {

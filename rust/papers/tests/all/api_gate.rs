@@ -1,5 +1,5 @@
-//! Tests what the row gate's handles allow and reject, with invalid input. Other files test races
-//! and the order of rows.
+//! Tests what the row gate's handles allow, and how they reject invalid input. Other files test
+//! races and the order of rows.
 //!
 //! The tests do not push after a close, because `close` consumes the source.
 
@@ -9,7 +9,8 @@ use std::thread;
 use tidegate_papers::row_gate::{KeyedReader, Reader, Row, ScaleGate, SharedReader, Source};
 use tidegate_structures::gate::{MAX_SOURCES, Next, Rejection, TooManySources};
 
-/// Fails to compile if `T` is `Sync`: then both implementations apply, so the call is ambiguous.
+/// Fails to compile if `T` is `Sync`, because both implementations then apply and the call is
+/// ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({
         fn is_send<T: Send>() {}
@@ -101,7 +102,7 @@ fn what_is_out_of_order_comes_back() {
     );
 }
 
-/// A reader does not read. Its source receives an error before memory is allocated, and can
+/// A reader does not read. The source receives an error before any memory is allocated, and it can
 /// continue later.
 #[test]
 fn a_silent_reader_fills_the_gate_and_no_more() {
@@ -145,8 +146,8 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
     }
 }
 
-/// Memory is freed while the gate runs, even if sources only make promises, and if there is only a
-/// reader.
+/// Memory is freed while the gate is running, even if sources only make promises or if only a
+/// reader is left.
 #[test]
 fn the_passed_prefix_is_given_back() {
     let payload = Arc::new(());
@@ -197,8 +198,8 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(readers[0].next_ready(), Next::End);
 }
 
-/// A key's rows stay together and in order, regardless of the part to which they belong; see also
-/// `oracle_gate.rs`.
+/// Rows with the same key stay together and in order, whichever part they belong to (see also
+/// `oracle_gate.rs`).
 #[test]
 #[should_panic(expected = "part 2 of 2 does not exist")]
 fn a_part_that_does_not_exist_is_refused() {
@@ -206,7 +207,7 @@ fn a_part_that_does_not_exist_is_refused() {
     let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
 }
 
-/// A payload that counts its drops. One payload panics when it is dropped.
+/// A payload that counts how often payloads are dropped. One of them panics when it is dropped.
 #[derive(Debug)]
 struct CountedPayload {
     row: usize,

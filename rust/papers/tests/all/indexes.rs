@@ -3,7 +3,8 @@
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin};
 use tidegate_structures::index::WindowIndex;
 
-/// Returns every index, with parameters that make it do its rare work often, seldom or never.
+/// Returns every index, with parameters that make its rare operations happen often, seldom or
+/// never.
 pub(crate) fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     let mut indexes: Vec<(String, Box<dyn WindowIndex>)> =
         vec![("OLC tree".into(), Box::new(OlcTree::new()))];

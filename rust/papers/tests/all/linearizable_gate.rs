@@ -1,5 +1,5 @@
-//! Checks short concurrent histories of the row gate, using `histories.rs` of the structures.
-//! `stress_gate.rs` describes how to run the tests.
+//! Checks short concurrent histories of the row gate, using `histories.rs` from the structures
+//! crate. `stress_gate.rs` describes how to run the tests.
 
 use tidegate_papers::row_gate::{ScaleGate, Source};
 use tidegate_structures::gate::Next;

@@ -1,5 +1,5 @@
-//! Explores every interleaving that loom models for small cases of the row gate. `loom_gate.rs` of
-//! the structures describes which errors the models detect, and which they cannot.
+//! Explores all interleavings that loom can model in small cases of the row gate. The structures
+//! crate's `loom_gate.rs` describes which errors the models can and cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn push(source: &mut Source<CountedPayload>, alive: &Arc<AtomicUsize>, ts: i64) 
     assert!(source.push(ts, CountedPayload::new(alive)).is_ok());
 }
 
-/// Reads the rows that are ready, in order after `rows`.
+/// Reads all ready rows and appends them to `rows`.
 fn read(reader: &mut Reader<CountedPayload>, rows: &mut Vec<(i64, u16)>) -> bool {
     loop {
         match reader.next_ready() {
@@ -80,8 +80,8 @@ fn loom_push_read() {
     });
 }
 
-/// Two sources run in their own threads, next to a reader. At every moment, the rows read are a
-/// prefix of the merged order. No row is therefore returned before an earlier one is available.
+/// Two sources run in their own threads, alongside a reader. At every moment, the rows that have
+/// been read are a prefix of the merged order.
 #[test]
 fn loom_push_push_read() {
     check(2, |alive| {
@@ -227,8 +227,8 @@ fn loom_reader_joins_and_leaves() {
     });
 }
 
-/// A reader is created from another one, which is dropped, while a third reader frees the rows that
-/// it considers passed.
+/// A reader is created from another reader, which is then dropped. In the meantime, a third reader
+/// frees the rows that it believes all readers have passed.
 #[test]
 fn loom_reader_joins_while_memory_is_freed() {
     check(2, |alive| {
@@ -252,7 +252,8 @@ fn loom_reader_joins_while_memory_is_freed() {
     });
 }
 
-/// Memory is freed by a source and by a reader while the other one is running.
+/// A source frees memory while a reader is running, and a reader frees memory while a source is
+/// running.
 #[test]
 fn loom_reclaim() {
     check(2, |alive| {
@@ -278,7 +279,7 @@ fn loom_reclaim() {
     });
 }
 
-/// Memory is short: sources drop their upper fingers, and begin again on all levels.
+/// Memory is short, so sources drop their upper fingers and start again on all levels.
 #[test]
 fn loom_short_of_memory() {
     // The memory of one row is measured with a gate outside the models' threads.
@@ -317,7 +318,8 @@ fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }
 
-/// A reader of a group finds the group at a row that was pushed and won in the meantime.
+/// A reader of a group finds the group at a row that was pushed, and won by another reader, in the
+/// meantime.
 #[test]
 fn loom_shared_readers() {
     check(2, |alive| {

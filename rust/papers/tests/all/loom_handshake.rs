@@ -1,9 +1,10 @@
-//! Explores every interleaving that loom models for small handshake chains on threads.
+//! Explores all interleavings that loom can model in small handshake chains whose nodes run on
+//! threads.
 //!
 //! `make loom` runs these tests. The models detect two errors: rows that a neighbour sees before
 //! they are written, and marks that are raised before the corresponding pairs are visible.
-//! `schedules.rs` tests which pairs are found in which order of the nodes' steps, with far longer
-//! histories. Preemptions are bounded by 2, because the full search would take hours.
+//! `schedules.rs` tests, with much longer histories, which pairs are found for each order of the
+//! nodes' steps. The number of preemptions is limited to 2, because a full search would take hours.
 
 use std::ops::Range;
 
@@ -40,7 +41,7 @@ impl Columns for Count {
     }
 }
 
-/// A predicate that all pairs match.
+/// A predicate that accepts all pairs.
 #[derive(Debug)]
 struct Any;
 
@@ -64,8 +65,8 @@ impl Predicate for Any {
     }
 }
 
-/// Feeds a chain with one row per side and a punctuation. Steps node 0 on this thread and the other
-/// node on its own thread.
+/// Feeds one row per side and a punctuation to a chain. Node 0 runs on this thread, and the other
+/// node runs on its own thread.
 fn model(algorithm: HandshakeAlgorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
         let window = Retention::Rows { left: 2, right: 2 };
@@ -134,11 +135,12 @@ fn loom_original() {
     model(HandshakeAlgorithm::Original, 2, [Side::Left, Side::Right]);
 }
 
-/// Adds epochs of these rows, one after the other, to a chain whose nodes have their own threads.
-/// Then takes the pairs found and ends the threads.
+/// Adds epochs of these rows, one after the other, to a chain whose nodes run on their own threads.
+/// Afterwards, takes the pairs that were found and stops the threads.
 ///
-/// Loom fails a model in which a thread waits forever: a node for a message or for room, or this
-/// thread for pairs. Loom also fails a model in which rows wait that no thread feeds.
+/// Loom rejects a model in which a node waits forever for a message or for room, or in which this
+/// thread waits forever for pairs. Loom also rejects a model in which no thread feeds the waiting
+/// rows.
 fn free(
     preemptions: usize,
     algorithm: HandshakeAlgorithm,
@@ -183,7 +185,7 @@ fn loom_free_chain_of_one_node() {
 
 #[test]
 fn loom_free_chain_rows_follow_while_others_are_on_their_way() {
-    // More messages than can be on their way at the same time.
+    // More messages than can be in transit at the same time.
     let one: &[Side] = &[Side::Left, Side::Right];
     free(1, HandshakeAlgorithm::LowLatency, 1, Box::leak(Box::new([one, &[Side::Right], one])), 6);
 }

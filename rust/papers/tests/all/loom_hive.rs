@@ -1,8 +1,8 @@
-//! Explores every interleaving that loom models for small cases of the hive.
+//! Explores all interleavings that loom can model in small cases of the hive.
 //!
 //! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
-//! two slots, so the rare paths are taken all the time. The models detect windows or winsets that
-//! are created twice or lost, and winsets that are handed out while they can still be updated. The
+//! two slots, so rare paths are taken constantly. The models detect windows or winsets that are
+//! created twice or lost, and winsets that are handed out while they can still be updated. The
 //! models also detect memory that is freed while it is read (the winset's cell is checked), and
 //! leaks of windows. `loom_gate.rs` describes the errors that the models cannot detect.
 
@@ -12,7 +12,7 @@ use loom::thread;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
 use tidegate_sync::explore;
 
-/// A window that counts its updates, and the number of windows that are alive.
+/// A window that counts its updates and the windows that are alive.
 struct Window {
     updates: AtomicUsize,
     alive: Arc<AtomicUsize>,
@@ -24,7 +24,7 @@ impl Drop for Window {
     }
 }
 
-/// Converts windows to numbers, sorted by key: the key and the number of updates.
+/// Converts each window to its key and its number of updates, sorted by key.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
     let mut windows: Vec<_> = winset
@@ -125,7 +125,7 @@ fn create_create_of_neighbours() {
     });
 }
 
-/// A winset is handed out with all its updates, in order, and only after both writers allow it.
+/// Winsets are handed out in order and with all their updates, but only once both writers allow it.
 #[test]
 fn update_get() {
     check(2, 2, |writers, mut reader| {
@@ -148,8 +148,8 @@ fn update_get() {
     });
 }
 
-/// The memory of winsets that all handles have passed is freed while other winsets are created and
-/// searched for.
+/// The memory of winsets that all handles have passed is freed while other winsets are being
+/// created and looked up.
 #[test]
 fn reclamation() {
     check(2, 2, |writers, mut reader| {

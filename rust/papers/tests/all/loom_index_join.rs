@@ -1,11 +1,11 @@
-//! Explores every interleaving that loom models for small cases of the task-based index join.
+//! Explores all interleavings that loom can model in small cases of the task-based index join.
 //!
-//! `make loom` runs these tests. The models detect a row that is neither in the part that the index
-//! searches nor in the part that is compared row by row, or that is in both. The models also detect
-//! rows that are lost or duplicated in either phase of a merge, results out of order, and threads
-//! that wait forever. Subindexes are locks and the edge row is an atomic, and loom steps through
-//! all of them. The models cannot show stale values of a counter, which only decides when an index
-//! is merged. Preemptions are bounded by 2, because the full search would take hours.
+//! `make loom` runs these tests. The models detect a row that is in both the indexed part of the
+//! window and the part that is compared row by row, or in neither. The models also detect rows that
+//! are lost or duplicated in either phase of a merge, results out of order, and threads that wait
+//! forever. Each subindex is a lock and the edge row is an atomic, so loom steps through all of
+//! them. The models cannot produce stale values of the counter that decides when an index is
+//! merged. The number of preemptions is limited to 2, because a full search would take hours.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ fn find(tree: &SharedPimTree, probe: Probe) -> Vec<u32> {
     found
 }
 
-/// Creates a tree with two subindexes, for the keys up to 15 and for those above. Rows 0 to 31 have
-/// their numbers as keys.
+/// Creates a tree with two subindexes: one for the keys up to 15, and one for the keys above 15.
+/// The keys of rows 0 to 31 equal their numbers.
 fn two_subindexes() -> SharedPimTree {
     let tree = SharedPimTree::default();
     (0..32).for_each(|row| tree.insert(row.into(), row));
@@ -39,7 +39,8 @@ fn two_subindexes() -> SharedPimTree {
     tree
 }
 
-/// Rows are inserted on both sides of the border between two subindexes while a search crosses it.
+/// Rows are inserted on both sides of the boundary between two subindexes while a search crosses
+/// it.
 #[test]
 fn loom_insert_and_search_across_a_subindex_boundary() {
     explore(Some(3), || {
@@ -63,8 +64,8 @@ fn loom_insert_and_search_across_a_subindex_boundary() {
     });
 }
 
-/// Two threads index one row each and move the edge. A search uses the index for rows before the
-/// edge, and the window for the others.
+/// Two threads index one row each and advance the edge. A search uses the index for rows before the
+/// edge, and scans the window for the other rows.
 #[test]
 fn loom_rows_before_the_edge_are_in_the_index() {
     explore(Some(3), || {
@@ -87,7 +88,7 @@ fn loom_rows_before_the_edge_are_in_the_index() {
     });
 }
 
-/// Two threads run the tasks of some rows of one stream. All rows have the same key, so each
+/// Two threads run the tasks for a few rows of one stream. All rows have the same key, so each row
 /// matches all earlier rows.
 fn model(rows: u32, before: u32, options: TaskOptions) {
     explore(Some(2), move || {
@@ -144,7 +145,7 @@ fn loom_a_blocking_merge() {
     model(3, 4, merging(true));
 }
 
-/// Options for tasks of one row, which merge a PIM-Tree as often as possible.
+/// Options for tasks of one row each, with which a PIM-Tree is merged as often as possible.
 fn merging(is_blocking: bool) -> TaskOptions {
     let options = MergeOptions { merge_ratio: 1e-9, insertion_depth: None, is_blocking };
     TaskOptions { rows: 1, index: TaskIndex::PimTree(options) }
@@ -155,8 +156,8 @@ fn loom_two_tasks_in_a_tree_with_optimistic_locks() {
     model(2, 2, TaskOptions { rows: 1, index: TaskIndex::BPlusTree });
 }
 
-/// Each row searches for the previous row. A row may therefore be removed as soon as the next two
-/// rows have been processed, and must be in the tree by then.
+/// Each row searches for the row before it. A row can therefore be removed as soon as the next two
+/// rows have been processed, and it must be in the tree by then.
 #[test]
 fn loom_rows_leave_a_tree_while_others_are_looked_for() {
     explore(Some(2), || {

@@ -1,12 +1,13 @@
-//! Explores every interleaving that loom models for small cases of the B+-tree with optimistic
+//! Explores all interleavings that loom can model in small cases of the B+-tree with optimistic
 //! locks.
 //!
-//! `make loom` also runs these tests. Under loom, a node has four entries and is merged with its
-//! neighbour when they have three together, so a tree of a few rows is split and merged. The models
-//! detect a row that is lost, duplicated or found in another row's place while a node is split,
-//! balanced, merged or reused. The models also detect a root that is given up while other threads
-//! descend from it, and threads that wait for each other forever. Every atomic load can return any
-//! value that the memory model allows, so the models detect orderings that are too weak.
+//! `make loom` also runs these tests. Under loom, a node holds at most four entries, and two
+//! neighbours are merged when they have three entries in total. Nodes are therefore split and
+//! merged even in a tree of a few rows. The models detect a row that is lost, duplicated or found
+//! instead of another row while a node is split, balanced, merged or reused. The models also detect
+//! a root that is replaced while other threads are descending from it, and threads that wait for
+//! each other forever. Every atomic load can return any value that the memory model allows, so the
+//! models detect orderings that are too weak.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -14,8 +15,9 @@ use tidegate_papers::trees::OlcTree;
 use tidegate_structures::index::Probe;
 use tidegate_sync::explore;
 
-/// Returns a tree of these rows, with their numbers as keys, after some of them have been removed.
-/// If there were more than four rows, the first leaf has two of them, and the last leaf all others.
+/// Returns a tree of these rows, with their numbers as keys, after some of the rows have been
+/// removed. If there are more than four rows, the first leaf contains two of them, and the last
+/// leaf contains the others.
 fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {
     let tree = OlcTree::new();
     rows.iter().for_each(|&row| tree.insert(row.into(), row));
@@ -29,11 +31,11 @@ fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
     found
 }
 
-/// A thread searches for some keys while this thread writes. Rows that stay are found once and in
-/// order, and a row that is inserted or removed is found at most once. Loom searches for other
-/// orders starting from a write that is followed by a read, so this thread runs first. Every stale
-/// value that a load may return is tried, so models with more steps are allowed fewer preemptions
-/// and search for fewer keys.
+/// A thread searches for some keys while this thread writes. Rows that remain in the tree are found
+/// once and in order, and a row that is inserted or removed is found at most once. This thread runs
+/// first, because loom explores other orders starting from a write that is followed by a read. Loom
+/// tries every stale value that a load may return. Models with more steps therefore use fewer
+/// preemptions and search for fewer keys.
 fn search_beside(
     preemptions: usize,
     (low, high): (u32, u32),
@@ -94,7 +96,7 @@ fn loom_a_search_while_rows_move_to_a_neighbour() {
     search_beside(1, (7, 7), (rows, gone), |tree| assert!(tree.remove(3, 3)), &[5, 7, 8, 9]);
 }
 
-/// Two threads write at the same time. In the end, the tree contains the changes of both.
+/// Two threads write at the same time. In the end, the tree contains the changes of both threads.
 fn write_both(
     (rows, gone): (&'static [u32], &'static [u32]),
     one: fn(&OlcTree),

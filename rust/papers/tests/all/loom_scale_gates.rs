@@ -1,16 +1,16 @@
-//! Explores every interleaving that loom models for rows on their way through both gates of
-//! ScaleJoin.
+//! Explores all interleavings that loom can model while rows pass through both gates of ScaleJoin.
 //!
 //! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
-//! taken, and a ring that a thread misses, so that it would wait forever. Preemptions are bounded
-//! by 2, or by 1 with two workers: both gates are lock-free lists, which have their own models.
+//! taken, and a thread that misses a signal and waits forever. The number of preemptions is limited
+//! to 2, or to 1 with two workers. The two gates are lock-free lists, for which there are separate
+//! models.
 
 use loom::thread;
 use tidegate_operators::rows::Side;
 use tidegate_papers::scale_gates::{Process, pipes};
 use tidegate_sync::explore;
 
-/// Finds this number of matches for each row, each of them with the row's own number.
+/// Finds a fixed number of matches for each row. Each match contains the row's own number.
 struct Find(usize);
 
 impl Process<u32> for Find {
@@ -19,7 +19,7 @@ impl Process<u32> for Find {
     }
 }
 
-/// Adds rows, takes the workers' matches, and ends the workers.
+/// Adds rows, takes the workers' matches, and stops the workers.
 fn model(preemptions: usize, workers: usize, rows: u64, matches: usize) {
     explore(Some(preemptions), move || {
         let (mut entry, parts, mut exit, crew) = pipes(workers);

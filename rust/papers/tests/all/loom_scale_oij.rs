@@ -1,10 +1,10 @@
-//! Explores every interleaving that loom models for small epochs of Scale-OIJ.
+//! Explores all interleavings that loom can model in small epochs of Scale-OIJ.
 //!
 //! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
-//! in their lists. The models also detect a pair that both rows find or that neither finds, and
-//! threads that wait for each other forever. The lists and the marks of stored rows are atomics,
-//! and loom steps through all of them. A joiner's rest is not an atomic: it only decides when the
-//! turns are over.
+//! in their lists. The models also detect a pair that is found by both rows or by neither row, and
+//! threads that wait for each other forever. The lists and the marks of stored rows are atomics, so
+//! loom steps through all of them. The number of running joiners is not an atomic that loom checks,
+//! because it only determines when the turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;
@@ -13,7 +13,7 @@ use tidegate_papers::scale_oij::{JoinerWork, ScaleOij};
 use tidegate_papers::threads::Turn;
 use tidegate_sync::{Stop, explore};
 
-/// Steps until all work is done, and returns the matches found.
+/// Steps until all work is done, and returns the matches that were found.
 fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     loop {
         match work.step() {
@@ -24,8 +24,9 @@ fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     }
 }
 
-/// Two joiners process the rows of an epoch, all with the same time. Each joiner must find the
-/// earlier rows of the same key on the other side. The two joiners have alternate rows.
+/// Two joiners process the rows of an epoch, which all have the same time. The rows are assigned to
+/// the two joiners in turn. For each row, a joiner must find the earlier rows with the same key on
+/// the other side.
 fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32])]) {
     explore(Some(2), move || {
         let near = Interval { lower: Some(-1), upper: Some(1), closed: Closed::Both };
@@ -56,7 +57,7 @@ fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32
     });
 }
 
-/// Numbers that count from 2, because two rows of each side have been removed.
+/// Adds 2 to each number, because two rows have been removed on each side.
 fn from_two(numbers: &[u32]) -> Vec<u32> {
     numbers.iter().map(|number| number + 2).collect()
 }

@@ -1,10 +1,10 @@
-//! Explores every interleaving that loom models for small cases of the time-travel lists.
+//! Explores all interleavings that loom can model in small cases of the time-travel lists.
 //!
-//! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is in
-//! both. The models detect a node that is seen before it is completely written, a path down that
-//! misses a row or leads to none, and a row that is lost or duplicated while others are added or
-//! removed. Every atomic load can return any value that the memory model allows, so the models
-//! detect orderings that are too weak.
+//! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
+//! both levels. The models detect a node that is read before it is completely written, and a
+//! downward path that misses a row or leads nowhere. They also detect a row that is lost or
+//! duplicated while other rows are added or removed. Every atomic load can return any value that
+//! the memory model allows, so the models detect orderings that are too weak.
 
 use loom::thread;
 use tidegate_papers::time_travel::{ListReader, ListWriter, TimeTravel};
@@ -18,8 +18,9 @@ fn look(reader: ListReader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
     seen
 }
 
-/// A thread searches while this thread writes. Rows that stay are found once and in order, a row
-/// that is added or removed is found at most once, and each row has its number.
+/// A thread searches while this thread writes. Rows that remain in the list are found once and in
+/// order. A row that is added or removed is found at most once. Each row that is found has the
+/// correct number.
 fn look_beside(
     before: &'static [i64],
     (newest, oldest): (i64, i64),

@@ -1,8 +1,8 @@
-//! All integration tests, in one executable, because each further executable would be compiled and
-//! linked separately.
+//! All integration tests are in one executable, because each additional executable would need to be
+//! compiled and linked separately.
 //!
-//! These tests also use the helpers with which the structures test their gate and their indexes:
-//! models, histories, payloads, and the oracle of indexes.
+//! The tests also use the structures crate's helpers for testing its gate and its indexes: models,
+//! histories, payloads, and the oracle for indexes.
 
 #[cfg(not(loom))]
 #[path = "../../../structures/tests/all/gate_model.rs"]

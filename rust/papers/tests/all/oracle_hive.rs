@@ -1,4 +1,4 @@
-//! Compares the hive with a map of maps, also with more threads than cores.
+//! Compares the hive with a map of maps, including cases with more threads than cores.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::thread;
 use proptest::prelude::*;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next};
 
-/// The numbers that were added, by start and key.
+/// The numbers that have been added, by start and key.
 type Windows = BTreeMap<i64, BTreeMap<u32, Vec<u32>>>;
 type New = fn() -> Mutex<Vec<u32>>;
 type Writer = HiveWriter<Mutex<Vec<u32>>, New>;
@@ -21,7 +21,7 @@ fn add(writer: &mut Writer, start: i64, key: u32, number: u32) {
     writer.update(start, key, |window| window.lock().unwrap().push(number));
 }
 
-/// Takes the available winsets, and returns whether the reader has reached the end.
+/// Takes the available winsets and returns whether the reader has reached the end.
 fn read(reader: &mut Reader, found: &mut Windows) -> bool {
     loop {
         let winset = match reader.next_winset() {
@@ -86,8 +86,7 @@ proptest! {
     }
 }
 
-/// Each writer updates windows up to ten starts ahead of its promise, while the reader runs
-/// concurrently.
+/// Each writer updates windows up to ten starts ahead of its promise, while the reader is running.
 fn stress(threads: u32, starts: i64) {
     let (writers, mut reader) = hive(threads as usize);
     let key =

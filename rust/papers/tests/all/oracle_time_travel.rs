@@ -1,9 +1,9 @@
 //! Compares time-travel lists with vectors of rows, newest first, on one thread and with concurrent
 //! readers.
 //!
-//! Rows are added in any order of time, including both ends of the 64-bit range. Lists are cut, and
-//! their memory is reused. These tests cannot detect missing memory orderings that this machine's
-//! processor does not need, see `loom_time_travel.rs`.
+//! Rows are added in any time order, and their times include both ends of the 64-bit range. Lists
+//! are truncated, and their memory is reused. These tests cannot detect missing memory orderings
+//! that this machine's processor does not need (see `loom_time_travel.rs`).
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -91,8 +91,8 @@ fn memory_of_rows_that_went_is_used_again() {
     assert!(lists.memory() <= 2 * after_first, "{} bytes", lists.memory());
 }
 
-/// Readers search while rows are added at the front and in between, and old ones are cut off. All
-/// existing rows that are not cut off are found once and in order.
+/// Readers search while rows are added at the front and in the middle, and old rows are cut off.
+/// All existing rows that are not cut off must be found once and in order.
 #[test]
 fn stress_readers_find_what_is_there_while_rows_come_and_go() {
     const ROWS: i64 = if cfg!(miri) { 40 } else { 30_000 };

@@ -1,6 +1,6 @@
-//! Tests the row gate with more threads than cores. The rows of every reader are compared with the
-//! sorted rows, and payloads are counted. `stress_gate.rs` of the structures describes how to run
-//! the test, and which errors it can detect.
+//! Tests the row gate with more threads than cores. The rows that each reader receives are compared
+//! with the sorted rows, and payloads are counted. The structures crate's `stress_gate.rs`
+//! describes how to run the test, and which errors it can detect.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,8 +12,8 @@ use tidegate_sync::Counter;
 use crate::payloads::{CountedPayload, Row, rise};
 use crate::random::Random;
 
-/// Pushes `rows` rows with promises and forks in between. Returns the rows pushed, including those
-/// of forks.
+/// Pushes `rows` rows, interspersed with promises and forks. Returns the pushed rows, including
+/// those pushed by forks.
 fn feed(
     mut source: Source<CountedPayload>,
     rows: u64,

@@ -1,5 +1,5 @@
-//! Tests long histories of handshake chains on more threads than cores. The feed, the nodes and the
-//! collector run on any of the threads.
+//! Tests long histories of handshake chains, with more threads than cores. The feed, the nodes and
+//! the collector run on any of the threads.
 //!
 //! These tests detect errors that short histories and single steps do not show: queues that fill up
 //! and wrap around, results that accumulate, and windows that are dropped repeatedly. For rare
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Rows with one value each, in merged order, and the rows of each side.
+/// All rows in merged order, with one value each, and the rows of each side.
 struct Rows {
     sides: Vec<Side>,
     values: [Vec<u32>; 2],
@@ -63,7 +63,7 @@ impl Rows {
         NumberRows::new(values.len(), vec![NumberColumn { values, takes }], keyed)
     }
 
-    /// Returns the pairs found by the three-step procedure.
+    /// Returns the pairs that the three-step procedure finds.
     fn expected(&self) -> Vec<(u64, u64)> {
         let mut next = [0; 2];
         let mut pairs = Vec::new();
@@ -83,7 +83,7 @@ impl Rows {
     }
 }
 
-/// Feeds all rows in bursts of random lengths, with punctuations in between, and then lets all rows
+/// Feeds all rows in bursts of random length, separated by punctuations, and then lets all rows
 /// expire.
 fn run(
     rows: &Rows,

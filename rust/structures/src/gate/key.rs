@@ -1,4 +1,5 @@
-//! The merged order: a row's time, rank and position, combined into one key.
+//! The merged order of rows. A key that combines a row's time, rank and position defines this
+//! order.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -11,7 +12,7 @@ pub type NotSync = PhantomData<Cell<()>>;
 /// The maximum number of sources that a gate can have during its lifetime.
 pub const MAX_SOURCES: usize = 1 << 16;
 
-/// The number of bits in a [`RowId`] that hold the position. A source can push 2^47 rows, which
+/// The number of bits that hold the position in a [`RowId`]. A source can push 2^47 rows, which
 /// takes five months at ten million rows per second.
 const POSITION_BITS: u32 = 47;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
@@ -25,7 +26,7 @@ pub enum Tier {
     Last = 1,
 }
 
-/// The order of sources whose rows have equal times: by tier, then by number.
+/// Orders sources whose rows have equal times: by tier, then by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u32);
 
@@ -62,8 +63,8 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// The rank of a row's source and the row's position in that source, packed into one word that
-/// sorts by rank, then by position.
+/// The rank of a row's source and the row's position in that source. Rank and position are packed
+/// into one word, which sorts by rank and then by position.
 ///
 /// ```text
 /// tier (1 bit), source (16 bits), position (47 bits)
@@ -98,7 +99,7 @@ impl RowId {
         self.rank().number()
     }
 
-    /// Returns the position within the source, which begins at 0.
+    /// Returns the position within the source, counted from 0.
     #[inline]
     pub fn position(self) -> u64 {
         self.0 & POSITION_MASK
@@ -116,7 +117,7 @@ impl RowId {
         self.0
     }
 
-    /// Returns the id for which [`to_bits`](Self::to_bits) returns `bits`.
+    /// Creates an id from the value returned by [`to_bits`](Self::to_bits).
     #[inline]
     pub const fn from_bits(bits: u64) -> Self {
         RowId(bits)
@@ -134,7 +135,7 @@ impl fmt::Debug for RowId {
 pub struct Key {
     /// The event time.
     pub ts: i64,
-    /// The source's rank and the row's position.
+    /// The rank of the source and the position of the row.
     pub id: RowId,
 }
 
@@ -146,7 +147,7 @@ impl PartialOrd for Key {
 }
 
 impl Ord for Key {
-    /// Compares keys as numbers of 128 bits. Every step of a search compares keys, and a branch on
+    /// Compares keys as 128-bit numbers. Every step of a search compares keys, and a branch on
     /// equal times would be too expensive.
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {

@@ -7,28 +7,29 @@
 //! source 1 ── 4 ── 8 ──────┘                                ┊
 //! ```
 //!
-//! Row 8 is ready although it is the last row of source 1: source 0 has moved past it, and the next
-//! row of source 1 cannot sort before it. Row 9 is not ready: source 1 may still push another 8, or
-//! a 9 that sorts after this one.
+//! Row 8 is ready although it is the last row of source 1. Source 0 has moved past time 8, and the
+//! next row of source 1 cannot sort before row 8. Row 9 is not ready, because source 1 may still
+//! push another 8.
 //!
 //! [`BlockGate`] is such a gate: sources push sorted column runs, and readers receive blocks of
-//! rows. Another gate can fulfil the same contract, and return the same stream row by row, with the
+//! rows. Another gate can fulfil the same contract and return the same stream row by row, using the
 //! keys of this module and the promises of [`promise`].
 //!
-//! The folder `block/` contains this gate.
+//! The folder `block/` contains the block gate.
 //!
 //! # Trade-offs
 //!
 //! - **An idle source holds back all rows** until it pushes rows, calls `advance`, or is closed. A
 //!   gate never reads a clock.
-//! - **An idle reader keeps memory in use**, because rows are kept for the slowest reader. A gate
-//!   with a memory limit rejects further rows instead, and returns an error to the source.
+//! - **An idle reader keeps memory in use**, because rows are kept for the slowest reader. If a
+//!   memory limit is reached, the gate rejects further rows and returns an error to the source.
 //! - **Polling**: a reader that receives "not yet" tries again later. Waiting is up to the caller.
 //!
 //! # When to use something else
 //!
-//! Sort or merge complete tables, which is faster than any stream. Use a channel for sources whose
-//! order does not matter. Sort rows that arrive out of order before you push them.
+//! Sort or merge tables that are complete, because this is faster than any stream. Use a channel
+//! for sources whose order does not matter. Sort rows that arrive out of order before you push
+//! them.
 #![doc = include_str!("README.md")]
 
 mod block;
@@ -67,7 +68,7 @@ impl<R> Next<R> {
     }
 }
 
-/// The reason why a source's row or run was rejected. The row or run is returned, and the gate is
+/// The reason for rejecting a source's row or run. The row or run is returned, and the gate is
 /// unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Rejection<R> {
@@ -77,20 +78,20 @@ pub enum Rejection<R> {
         ts: i64,
         /// The time that the source has promised.
         promised: i64,
-        /// The row, or the run of rows, that was pushed.
+        /// The rejected row or run.
         row: R,
     },
-    /// The memory limit would be exceeded.
+    /// Pushing the row or run would exceed the memory limit.
     Full {
-        /// The bytes requested, and the bytes available.
+        /// The number of bytes requested, and the number of bytes available.
         overrun: Overrun,
-        /// The row, or the run of rows, that was pushed.
+        /// The rejected row or run.
         row: R,
     },
 }
 
 impl<R> Rejection<R> {
-    /// Returns the row, or the run of rows, that was pushed.
+    /// Returns the rejected row or run.
     pub fn into_inner(self) -> R {
         match self {
             Rejection::Late { row, .. } | Rejection::Full { row, .. } => row,
@@ -126,7 +127,7 @@ impl<R> fmt::Debug for Rejection<R> {
 
 impl<R> std::error::Error for Rejection<R> {}
 
-/// The error that a gate would have more than 65 536 sources during its lifetime.
+/// The error for a gate that would have more than 65 536 sources during its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySources;
 

@@ -1,4 +1,4 @@
-//! The promises of sources, and the part of the merged stream that they make ready.
+//! The promises of sources, and the frontier up to which these promises make rows ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +10,7 @@ use tidegate_sync::atomic::{Arc, AtomicBool, AtomicI64, Ordering};
 
 use super::key::{Key, Rank};
 
-/// The promise of a source about its future rows, which only rises.
+/// A source's promise about its future rows. A promise can only rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     /// No future row has a smaller `ts`.
@@ -19,18 +19,20 @@ pub enum Promise {
     Closed,
 }
 
-/// A source's promise as readers see it: one element of the paper's `written` array.
+/// A source's promise, as seen by readers. The cell corresponds to one element of the paper's
+/// `written` array.
 #[derive(Debug)]
 pub struct PromiseCell {
-    /// No later row has a smaller `ts`. Only the source writes it, and it only increases.
+    /// No subsequent row has a smaller `ts`. Only the source writes this value, and the value only
+    /// increases.
     ts: CachePadded<AtomicI64>,
-    /// True if there are no later rows. Readers check this only if `ts` is at its maximum.
+    /// True if no more rows follow. Readers check this only if `ts` is at its maximum.
     closed: AtomicBool,
     /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,
 }
 
-/// A source that was forked from another one while the gate was running.
+/// A source that was forked from another source while the gate was running.
 #[derive(Debug)]
 pub struct Fork {
     /// The rank of the source.
@@ -44,7 +46,7 @@ pub struct Fork {
 }
 
 impl PromiseCell {
-    /// Creates the promise of a source whose first row is not below `from`.
+    /// Creates the promise of a source whose rows are all at or after `from`.
     pub fn new(from: i64) -> Self {
         PromiseCell {
             ts: CachePadded::new(AtomicI64::new(from)),
@@ -53,7 +55,7 @@ impl PromiseCell {
         }
     }
 
-    /// Promises that no later row is below `ts`.
+    /// Promises that no subsequent row is below `ts`.
     #[inline]
     pub fn raise(&self, ts: i64) {
         // Release: a thread that reads the promise with `get` sees every row that was linked under
@@ -61,14 +63,14 @@ impl PromiseCell {
         self.ts.store(ts, Ordering::Release);
     }
 
-    /// Promises that there are no later rows.
+    /// Promises that no more rows follow.
     pub fn close(&self) {
         // Relaxed: published by the Release of `raise`.
         self.closed.store(true, Ordering::Relaxed);
         self.raise(i64::MAX);
     }
 
-    /// Returns the promise at some moment during the call.
+    /// Returns the promise that was in effect at some moment during the call.
     #[inline]
     pub fn get(&self) -> Promise {
         // Acquire: pairs with the Release of `raise`.
@@ -96,24 +98,25 @@ pub trait Sources {
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 
-/// The place in the merged order up to which rows are ready, according to what one reader has seen.
+/// The position in the merged order up to which rows are ready, according to what one reader has
+/// seen.
 ///
 /// A row `(ts, s)` is ready if, for every other source `j`, the pair `(promise(j), j)` sorts after
 /// `(ts, s)`. The promise of source `s` itself never holds the row back. The ready rows are
-/// therefore those that do not sort after the smallest `(promise(j), j)`, including ties, and this
-/// place is the frontier. Promises only rise, so a stale promise produces a frontier that is too
-/// low, never one that is too high. The heap keeps the promise last seen of each source, and only
-/// the promise at its top is read again.
+/// therefore those that do not sort after the smallest `(promise(j), j)`. This smallest pair is the
+/// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
+/// that is too high. The heap contains the last promise that was seen from each source, and only
+/// the promise at the top is read again.
 #[derive(Clone, Debug)]
 pub struct Frontier {
-    /// The open sources by the promise last seen, smallest first.
+    /// The open sources, ordered by the last promise that was seen, smallest first.
     heap: BinaryHeap<Reverse<(i64, Rank)>>,
     /// Rows that do not sort after this key are ready.
     bound: Key,
 }
 
 impl Frontier {
-    /// Creates the initial state, in which these sources have not been read yet.
+    /// Creates the initial state, in which no promise of these sources has been read yet.
     pub fn new(sources: impl Iterator<Item = Rank>) -> Self {
         let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };
@@ -125,7 +128,7 @@ impl Frontier {
         self.heap.peek().map_or(Key::LAST, |&Reverse((ts, source))| Key::last_of(ts, source))
     }
 
-    /// Returns the bound: rows that do not sort after it are ready.
+    /// Returns the bound. Rows that do not sort after the bound are ready.
     #[inline]
     pub fn bound(&self) -> Key {
         self.bound
@@ -141,7 +144,7 @@ impl Frontier {
     pub fn look_at_all(&mut self, sources: &mut impl Sources) {
         let mut open = std::mem::take(&mut self.heap).into_vec();
         let mut at = 0;
-        // Sources that join are appended, and read in turn.
+        // Sources that join are appended and then read as well.
         while let Some(&Reverse((_, source))) = open.get(at) {
             match sources.look(source, |from, fork| open.push(Reverse((from, fork)))) {
                 Promise::From(ts) => {
@@ -157,7 +160,7 @@ impl Frontier {
         self.bound = self.top();
     }
 
-    /// Raises the bound until it covers `key` or is exact. `false` means that the row at `key` was
+    /// Raises the bound until it covers `key` or is exact. Returns `false` if the row at `key` was
     /// not ready at some moment during the call.
     #[cold]
     pub fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {

@@ -1,5 +1,5 @@
 //! Indexes that look up the rows of a sliding window by value. Rows are inserted and removed
-//! continuously, and searched by range.
+//! continuously, and are looked up by range.
 //!
 //! ```text
 //!   rows enter ──▶ ┌──────── window ────────┐ ──▶ rows leave, in the order of arrival
@@ -9,14 +9,14 @@
 //!                    an index: 1 2 3 3 5 7 8 9    ─────────────────────────────────────▶ their numbers
 //! ```
 //!
-//! An index identifies a row by its value and its number. The value is a *key* of 64 bits, with the
-//! same order as the values. The *number* increases with every row and wraps around after 2^32. All
-//! indexes are [`WindowIndex`]es and return the same rows:
+//! An index identifies a row by its value and its number. Values are represented by 64-bit *keys*,
+//! which have the same order. The *number* increases with every row and wraps around after 2^32.
+//! All indexes are [`WindowIndex`]es and return the same rows:
 //!
-//! - [`BucketIndex`]: the block of a value is computed instead of searched, and many rows are
+//! - [`BucketIndex`]: the block of a value is computed rather than searched for, and many rows are
 //!   looked up at the same time. This is the fastest index.
-//! - [`BPlusTree`]: rows are inserted and removed one by one. The bucket index uses one for values
-//!   outside its blocks.
+//! - [`BPlusTree`]: rows are inserted and removed one by one. The bucket index uses a B+-tree for
+//!   values outside its blocks.
 //!
 //! The folders `bucket/` and `bplus/` contain these two indexes.
 //!
@@ -35,8 +35,8 @@
 //! assert_eq!(found, [1, 3]); // in the order of arrival
 //! ```
 //!
-//! All except the first are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU" (SIGMOD 2020), sections 2 and 3.
+//! All indexes except the bucket index are from Shahvarani and Jacobsen, "Parallel Index-based
+//! Stream Join on a Multicore CPU" (SIGMOD 2020), sections 2 and 3.
 #![doc = include_str!("README.md")]
 
 mod bplus;
@@ -49,18 +49,18 @@ pub use bucket::BucketIndex;
 /// A search for rows with these keys and numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The least key.
+    /// The lowest key.
     pub low: i64,
-    /// The greatest key, inclusive. If it is below `low`, the range is empty.
+    /// The highest key, inclusive. If this key is below `low`, the range is empty.
     pub high: i64,
     /// The first number.
     pub from: u32,
-    /// The number after the last one. The two are less than 2^31 rows apart.
+    /// The end of the range of numbers, exclusive. `to` must be less than 2^31 rows after `from`.
     pub to: u32,
 }
 
 impl Probe {
-    /// Returns whether a row's number is in the range of the probe. Numbers wrap around.
+    /// Returns whether a row number is in the probe's range. Numbers wrap around.
     #[inline]
     pub fn takes(&self, row: u32) -> bool {
         row.wrapping_sub(self.from) < self.to.wrapping_sub(self.from)
@@ -76,20 +76,20 @@ pub struct Entry {
     pub row: u32,
 }
 
-/// The rows of a window, by key. There are fewer than 2^31 of them, and they are removed in the
+/// The rows of a window, indexed by key. A window has fewer than 2^31 rows. Rows are removed in the
 /// order in which they were inserted.
 pub trait WindowIndex: Send + Sync {
-    /// Inserts a row that is younger than all others.
+    /// Inserts a row that is newer than all others.
     fn insert(&mut self, key: i64, row: u32);
 
-    /// Removes the oldest row, which has this key.
+    /// Removes the oldest row. The given key must be that of the oldest row.
     fn remove(&mut self, key: i64, row: u32);
 
-    /// Appends the numbers of the rows that match the probe to `found`, in any order. Each of the
-    /// probe's numbers must belong to a row that has been inserted and not removed.
+    /// Appends the numbers of the rows that match the probe to `found`, in any order. Every row
+    /// number in the probe's range must belong to a row that has been inserted and not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
-    /// Returns the number of rows that were inserted and not removed.
+    /// Returns the number of rows that have been inserted and not removed.
     fn len(&self) -> usize;
 
     /// Returns the number of bytes in use.
@@ -98,7 +98,8 @@ pub trait WindowIndex: Send + Sync {
     /// Removes all rows.
     fn clear(&mut self);
 
-    /// Returns how often new rows have been merged with the others, for indexes that merge.
+    /// Returns how many times new rows have been merged with older ones. Indexes that do not merge
+    /// return 0.
     fn merges(&self) -> u64 {
         0
     }
@@ -108,7 +109,7 @@ pub trait WindowIndex: Send + Sync {
         self.len() == 0
     }
 
-    /// Inserts rows, each younger than the ones before.
+    /// Inserts rows, each newer than the ones before it.
     fn insert_all(&mut self, rows: &[Entry]) {
         rows.iter().for_each(|row| self.insert(row.key, row.row));
     }
@@ -170,14 +171,14 @@ impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
     }
 }
 
-/// Returns whether a row is not before the row `first` of the same window.
+/// Returns whether a row is at or after the row `first` of the same window.
 #[inline]
 pub fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
 /// Appends the numbers of the rows that match the probe. The rows are in key order and begin at the
-/// probe's low end. Returns whether there was a key above its high end.
+/// probe's low end. Returns whether a key above the probe's high end was reached.
 #[inline]
 pub fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {
     let end = keys.iter().position(|&key| key > probe.high);

@@ -1,4 +1,4 @@
-//! Search within a node: counts its keys below a given key.
+//! Searches within a node, by counting the keys that are below a given key.
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;
@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::instructions::Instructions;
 
-/// Returns the number of keys below `key` among `N` sorted ones. `N` must be a multiple of 8.
+/// Returns how many of `N` sorted keys are below `key`. `N` must be a multiple of 8.
 #[inline]
 pub fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -30,7 +30,7 @@ pub fn count_below<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     count_portable(keys, key)
 }
 
-/// Returns the number of keys up to `key` among `N` sorted ones.
+/// Returns how many of `N` sorted keys are at or below `key`.
 #[inline]
 pub(crate) fn count_upto<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     key.checked_add(1).map_or(N, |above| count_below(keys, above))
@@ -72,7 +72,7 @@ fn count_avx2<const N: usize>(keys: &[i64; N], key: i64) -> usize {
 #[inline]
 fn count_neon<const N: usize>(keys: &[i64; N], key: i64) -> usize {
     let wanted = vdupq_n_s64(key);
-    // Two sums, so that an addition need not wait for the previous one.
+    // There are two sums, so that an addition does not need to wait for the previous one.
     let mut below = [vdupq_n_u64(0); 2];
     for four in keys.as_chunks::<4>().0 {
         for (sum, two) in below.iter_mut().zip(four.as_chunks::<2>().0) {

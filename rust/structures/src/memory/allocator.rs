@@ -1,13 +1,13 @@
 //! The process's allocator, which serves large requests from the pool and small ones from the
 //! system.
 //!
-//! Each call allocates and frees vectors of rows, like [`Pages`](super::pages::Pages). The heap
-//! returns such memory to the system and clears new pages for the next vector, which costs more
-//! than filling it with rows. A request of [`SMALL`] bytes or more is therefore served with an
-//! extent of the pool. A [`Header`] in its first bytes records its origin. If the address space is
-//! limited, the request is served by the system, unless the pool has a suitable extent, because the
-//! heap packs its allocations into few addresses. Requests with an alignment above a cache line are
-//! also served by the system.
+//! Like [`Pages`](super::pages::Pages), each call allocates and frees vectors of rows. The heap
+//! returns such memory to the system and clears new pages for the next vector. Clearing these pages
+//! costs more than filling the vector with rows. A request of [`SMALL`] bytes or more is therefore
+//! served with an extent of the pool. A [`Header`] in the first bytes of such memory records its
+//! origin. If the address space is limited and the pool has no suitable extent, the system serves
+//! the request, because the heap packs its allocations into few addresses. The system also serves
+//! requests whose alignment exceeds a cache line.
 //!
 //! If the system refuses memory, the allocator first frees the memory that is kept for later
 //! arrays, and then the reserve.
@@ -20,13 +20,13 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// The origin of large memory, which is stored before the memory.
+/// The origin of a large piece of memory. The header is stored directly before the memory.
 enum Header {
     Pool(Extent),
     System,
 }
 
-/// The number of bytes of a header: a cache line.
+/// The number of bytes in a header, which fills a cache line.
 const HEADER: usize = 64;
 
 /// The allocator. If the system refuses memory, the allocator first frees the memory that is kept
@@ -34,7 +34,7 @@ const HEADER: usize = 64;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Frees memory that is kept for later arrays, and allocates again.
+/// Frees memory that is kept for later arrays, and then retries the allocation.
 #[cold]
 fn again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     for give_back in GIVE_BACK {
@@ -54,22 +54,24 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-/// Returns whether a request is large. Sanitizers only check the bounds of the system's memory.
+/// Returns whether a request is large. In stress builds, no request is large, because sanitizers
+/// only check the bounds of memory from the system.
 #[inline]
 fn is_large(layout: Layout) -> bool {
     layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)
 }
 
-/// Returns the layout of a request that the system serves, including its header.
+/// Returns the layout of a large request that the system serves, including the header.
 fn with_header(layout: Layout) -> Option<Layout> {
     Layout::from_size_align(layout.size().checked_add(HEADER)?, HEADER).ok()
 }
 
-/// Writes a header to the start of memory, and returns the address after it.
+/// Writes a header to the start of a piece of memory. Returns the address after the header.
 ///
 /// # Safety
 ///
-/// The memory is longer than a header, aligned to a header's size, and owned by the caller.
+/// The memory must be longer than a header, aligned to the size of a header, and owned by the
+/// caller.
 unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
     const { assert!(size_of::<Header>() <= HEADER && align_of::<Header>() <= HEADER) };
     // SAFETY: guaranteed by the caller.
@@ -79,17 +81,17 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
     }
 }
 
-/// Takes the header of memory.
+/// Removes and returns the header of a large piece of memory.
 ///
 /// # Safety
 ///
-/// The memory is from [`put`], and its header is not taken again before it is put back.
+/// The memory must be from [`put`]. The header must not be removed again before it is put back.
 unsafe fn header(memory: *mut u8) -> Header {
     // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }
 }
 
-/// Allocates memory for a large request, which is all zeros if `zeroed` is set. Returns null if
+/// Allocates memory for a large request. The memory is zeroed if `zeroed` is set. Returns null if
 /// there is no memory.
 fn large(layout: Layout, zeroed: bool) -> *mut u8 {
     let Some(whole) = with_header(layout) else { return ptr::null_mut() };
@@ -105,7 +107,7 @@ fn large(layout: Layout, zeroed: bool) -> *mut u8 {
             // SAFETY: this memory has the layout, which has room for a header.
             return unsafe { put(Header::System, start) };
         }
-        // Callers that need much memory have checked beforehand whether there is enough.
+        // Callers that need a lot of memory have already checked whether there is enough.
         None => Extent::take(whole.size(), false).ok(),
         found => found,
     };
@@ -128,7 +130,7 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory is from [`large`] for this layout, and is not used any more.
+/// The memory must be from [`large`] for this layout, and must no longer be in use.
 #[cold]
 unsafe fn give_back(memory: *mut u8, layout: Layout) {
     // SAFETY: guaranteed by the caller.
@@ -140,7 +142,7 @@ unsafe fn give_back(memory: *mut u8, layout: Layout) {
     }
 }
 
-/// Resizes large memory in place, and returns whether that was possible.
+/// Tries to resize a large piece of memory in place, and returns whether this succeeded.
 ///
 /// # Safety
 ///
@@ -257,7 +259,7 @@ mod tests {
         (at % 251) as u8
     }
 
-    /// Grows and shrinks memory, and checks the bytes that remain.
+    /// Grows and shrinks memory, and checks that its contents are preserved.
     #[test]
     fn memory_keeps_its_bytes_when_it_is_resized() {
         let sizes = [100, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 40 * SMALL, SMALL, 9 << 20, 10];

@@ -19,7 +19,7 @@ impl BitSet {
         self.words[number / 64] |= 1 << (number % 64);
     }
 
-    /// Adds all numbers of `start..end` to the set, one word at a time.
+    /// Adds all numbers in `start..end` to the set, one word at a time.
     pub fn insert_range(&mut self, start: usize, end: usize) {
         debug_assert!(start <= end && end <= self.len);
         if start == end {
@@ -42,7 +42,7 @@ impl BitSet {
         self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Removes the numbers that are not in `other`, which must have the same length.
+    /// Removes the numbers that are not in `other`. Both sets must have the same length.
     pub fn intersect(&mut self, other: &BitSet) {
         assert_eq!(self.len, other.len, "both sets have the same length");
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
@@ -60,7 +60,7 @@ impl BitSet {
         })
     }
 
-    /// Returns the numbers below the length that are not in the set, in ascending order.
+    /// Returns the numbers below the set's length that are not in the set, in ascending order.
     pub fn missing(&self) -> impl Iterator<Item = usize> {
         (0..self.len).filter(|number| !self.contains(*number))
     }

@@ -1,33 +1,35 @@
-//! Copies values, given their positions.
+//! Copies values that are given by position.
 //!
-//! The loads are ordinary ones. The processor's gather instructions save little where they are
-//! fast. On processors with a mitigation for "gather data sampling", they wait for all earlier
-//! stores: next to streaming stores, they take 22 ns per value, whereas ordinary loads take 1 to 5.
+//! The loads are ordinary ones. Even where the processor's gather instructions are fast, they save
+//! little time. On processors with a mitigation for "gather data sampling", gather instructions
+//! wait for all earlier stores. If streaming stores are in progress, a gather takes 22 ns per
+//! value, whereas ordinary loads take 1 to 5 ns.
 
 use std::ops::Range;
 
 use super::pages::Slot;
 
-/// The number of bytes of a cache line.
+/// The number of bytes in a cache line.
 const LINE_BYTES: usize = 64;
 
-/// The destination of written values, which depends on whether they will be read soon.
+/// The destination of written values. The choice depends on whether the values will be read soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     /// The values are stored in the caches.
     Cached,
-    /// The values bypass the caches, which then need not read the overwritten memory first. For
-    /// memory that is in no cache, streaming takes less than half the time.
+    /// The values bypass the caches, so that the overwritten memory does not need to be read first.
+    /// For memory that is not in any cache, streaming takes less than half the time.
     Streaming,
 }
 
 /// Values that [`gather`] can copy.
 pub trait Value: Copy {
-    /// Writes as many values as possible past the caches, and returns their number.
+    /// Writes as many values as possible with stores that bypass the caches, and returns the number
+    /// of these values.
     ///
     /// # Panics
     ///
-    /// Panics if a position is not below the number of values.
+    /// Panics if a position is out of range.
     fn stream(_from: &[Self], _places: &[u32], _out: &mut [Self]) -> usize {
         0
     }
@@ -40,8 +42,7 @@ impl Value for u16 {}
 ///
 /// # Panics
 ///
-/// Panics if a position is not below the number of values, or if `out` and `places` differ in
-/// length.
+/// Panics if a position is out of range, or if `out` and `places` differ in length.
 pub fn gather<T: Value>(from: &[T], places: &[u32], out: &mut [Slot<T>], store: Store) {
     let out = Slot::values(out);
     assert_eq!(places.len(), out.len(), "one value per place");
@@ -85,7 +86,7 @@ pub fn prefetch_range<T>(values: &[T], range: &Range<usize>) {
     }
 }
 
-/// Implements [`Value`] for a type, `$count` values of which fill a 128-bit register.
+/// Implements [`Value`] for a type. A 128-bit register holds `$count` values of this type.
 macro_rules! streamed {
     ($value:ty, $count:literal, $register:expr) => {
         impl Value for $value {
@@ -101,15 +102,15 @@ streamed!(u32, 4, sse2::words);
 streamed!(u64, 2, sse2::longs);
 streamed!([u64; 2], 1, |[pair]| sse2::longs(pair));
 
-/// Streaming stores of 128 bits, which every x86-64 processor has. On ARM, they are only hints, and
-/// Rust has no function for them.
+/// 128-bit streaming stores, which every x86-64 processor supports. On ARM, streaming stores are
+/// only hints, and Rust has no function for them.
 #[cfg(target_arch = "x86_64")]
 mod sse2 {
     use std::arch::x86_64::{__m128i, _mm_set_epi32, _mm_set_epi64x, _mm_sfence, _mm_stream_si128};
     use std::array::from_fn;
 
-    /// The number of bytes of a cache line. A line leaves the processor as soon as all of it has
-    /// been written.
+    /// The number of bytes in a cache line. A line leaves the processor as soon as the whole line
+    /// has been written.
     const LINE: usize = 64;
 
     /// The number of registers that fill a line.
@@ -129,8 +130,8 @@ mod sse2 {
         unsafe { _mm_set_epi64x(b, a) }
     }
 
-    /// Writes whole lines past the caches, and returns the number of values written, which is 0 if
-    /// `out` does not begin at a line.
+    /// Writes whole lines with stores that bypass the caches. Returns the number of values written,
+    /// which is 0 if `out` does not begin at a line.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(
         from: &[T],
@@ -142,7 +143,7 @@ mod sse2 {
         if out.as_ptr().align_offset(LINE) != 0 {
             return 0;
         }
-        // The fence is also dropped if a position is out of range.
+        // The fence also takes effect if a position is out of range.
         let _visible = Fence;
         let values = N * REGISTERS;
         for (places, out) in places.chunks_exact(values).zip(out.chunks_exact_mut(values)) {

@@ -1,5 +1,5 @@
-//! The memory that the machine and this process's control groups have left before the kernel ends a
-//! process. Linux only.
+//! The memory that is left on the machine and in this process's control groups. When none is left,
+//! the kernel ends a process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;
@@ -15,8 +15,8 @@ mod linux {
     use std::path::{Path, PathBuf};
     use std::sync::OnceLock;
 
-    /// Returns the number of bytes left, if the kernel reports it. Pages of files count as free,
-    /// because the kernel drops them first.
+    /// Returns the number of bytes left, if the kernel reports it. Cached pages of files count as
+    /// free, because the kernel drops these pages first.
     pub(in super::super) fn left() -> Option<usize> {
         static GROUPS: OnceLock<Vec<Group>> = OnceLock::new();
         let groups =
@@ -29,7 +29,7 @@ mod linux {
         read_to_string(path).unwrap_or_default()
     }
 
-    /// Returns the number after a name, in a string with one name per line.
+    /// Returns the number that follows a name. In `text`, each line begins with a name.
     fn number(text: &str, name: &str) -> Option<usize> {
         let behind = text.lines().find_map(|line| line.strip_prefix(name))?;
         behind.trim_start_matches(':').split_whitespace().next()?.parse().ok()
@@ -53,7 +53,7 @@ mod linux {
         Two,
     }
 
-    /// Returns the groups named by the text of /proc/self/cgroup, and their ancestors.
+    /// Returns the groups that are named in the contents of /proc/self/cgroup, and their ancestors.
     fn groups(mounted: &Path, of_process: &str) -> Vec<Group> {
         let mut found = Vec::new();
         for line in of_process.lines() {

@@ -1,6 +1,6 @@
-//! The addresses that remain within the process's limits, such as `ulimit -v`. Linux only.
+//! The address space that remains within the process's limits, such as `ulimit -v`. Linux only.
 
-/// Returns whether the process's addresses are limited.
+/// Returns whether the process's address space is limited.
 #[cfg(target_os = "linux")]
 pub(super) fn is_set() -> bool {
     [libc::RLIMIT_AS, libc::RLIMIT_DATA].into_iter().any(|kind| {
@@ -17,7 +17,7 @@ pub(super) fn is_set() -> bool {
     false
 }
 
-/// Returns how many more bytes of addresses the process may use, if they are limited.
+/// Returns how many more bytes of address space the process may use, if there is a limit.
 #[cfg(target_os = "linux")]
 pub(super) fn room() -> Option<usize> {
     if !is_set() {
@@ -34,7 +34,7 @@ pub(super) fn room() -> Option<usize> {
     None
 }
 
-/// Reads the text of a short file without an allocation, because there may be no memory.
+/// Reads the text of a short file without allocating, because there may be no memory.
 #[cfg(target_os = "linux")]
 fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     use std::io::Read;
@@ -49,9 +49,9 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(&into[..len]).ok()
 }
 
-/// Computes the room from the contents of `limits` and `statm`. In `limits`, each limit follows its
-/// name. `statm` counts pages: the first number is all addresses, and the sixth is the addresses of
-/// data.
+/// Computes the remaining address space from the contents of `limits` and `statm`. In `limits`,
+/// each limit follows its name. `statm` contains numbers of pages: the first is the whole address
+/// space, and the sixth is the address space used for data.
 #[cfg(target_os = "linux")]
 fn room_of(limits: &str, sizes: &str) -> Option<usize> {
     const PAGE: usize = 4 << 10;

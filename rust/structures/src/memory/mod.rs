@@ -1,4 +1,4 @@
-//! Memory for rows: arrays, and operations on whole arrays, for memory that may run out.
+//! Memory for rows: arrays, operations on whole arrays, and what to do when memory runs out.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -17,27 +17,29 @@
 //!
 //! # Memory that may run out
 //!
-//! Large allocations fail with an error, and small ones are served from a reserve.
+//! If memory runs out, large allocations fail with an error, and small ones are served from a
+//! reserve.
 //!
 //! Rust ends the process if an allocation fails. An operator in another program's process must not
-//! do that: it frees its memory and reports how much it was refused. Therefore:
+//! end that process. Instead, it frees its memory and reports the size of the request that was
+//! refused. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
 //!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
 //!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
 //!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
 //!   operator.
-//! - Everything else is smaller. Once the system refuses memory, the [`Allocator`] serves such
-//!   requests from a reserve of addresses, and the next [`check`] raises. The process still ends if
-//!   a single such request exceeds the reserve.
+//! - Everything else is smaller. Once the system has refused memory, the [`Allocator`] serves small
+//!   requests from a reserve of addresses, and the next [`check`] raises the error. The process
+//!   still ends if a single small request exceeds the reserve.
 //!
 //! # Trade-offs
 //!
 //! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
 //! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
-//! machine and the process's control group have left. Linux hands out addresses freely, and ends
-//! processes when the pages are written. If there is enough memory for only one request, two
-//! requests at the same time may both succeed.
+//! machine and the process's control group have left. Linux hands out addresses freely, but may end
+//! processes once the pages are written. If two requests are checked at the same time, both may
+//! pass although there is only enough memory for one.
 
 mod allocator;
 pub mod bits;
@@ -65,26 +67,26 @@ use memmap2::MmapOptions;
 pub use allocator::Allocator;
 pub use reserve::RESERVE;
 
-/// Requests of at least this size are tried before they are made.
+/// Requests of at least this size are first tested with a temporary mapping.
 pub const LARGE: usize = 1 << 20;
 
-/// Requests of at least this size are compared with the memory left. The check takes less than a
-/// hundredth of the time needed to clear the memory.
+/// Requests of at least this size are compared with the remaining memory. The check takes less than
+/// a hundredth of the time needed to clear the memory.
 pub const LOOKED_AT: usize = 64 << 20;
 
-/// The error that there is no memory for a request.
+/// The error that is raised if there is no memory for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
     /// The number of bytes requested.
     pub bytes: usize,
-    /// The number of bytes left, if the system reports it, or `None` if the system refused the
-    /// request.
+    /// The number of bytes left, if the system reports this number, or `None` if the system refused
+    /// the request.
     pub left: Option<usize>,
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest `catch_unwind`, with this error as the payload and without a panic
-    /// message.
+    /// Unwinds to the nearest `catch_unwind`. This error is the payload of the unwinding, and no
+    /// panic message is printed.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -113,14 +115,15 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Returns how many more bytes of addresses the process may use, if they are limited.
+/// Returns how many more bytes of address space the process may use, if there is a limit.
 pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
-/// Returns the memory that is kept for later arrays to the system. Returns whether there was any.
+/// Gives the memory that is kept for later arrays back to the system. Returns whether there was any
+/// such memory.
 ///
-/// C's allocator also returns the free pages between small pieces that are in use.
+/// The C allocator is also asked to return the free pages between small pieces that are in use.
 pub fn release() -> bool {
     let was_kept = pool::empty_pool();
     trim();
@@ -133,7 +136,7 @@ fn trim() {
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Other C libraries return pages themselves, or have no function for this.
+/// Other C libraries return pages on their own, or have no function for this.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
 
@@ -143,7 +146,7 @@ pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }
 
-/// Checks whether there is currently memory for a number of bytes. Small requests are not checked.
+/// Checks whether `bytes` bytes of memory are currently available. Small requests are not checked.
 pub fn room(bytes: usize) -> Result<(), OutOfMemory> {
     #[cfg(debug_assertions)]
     if refusal::is_due() {
@@ -165,8 +168,8 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
-/// Checks whether the machine and the control group have a number of bytes left, if they report
-/// how many are left.
+/// Checks whether the machine and the control group have `bytes` bytes left, if they report how
+/// much is left.
 pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     let is_short = |left: &usize| *left < bytes;
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
@@ -180,15 +183,17 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
 }
 
 /// The number of bytes that a thread uses in addition to its stack, for thread-locals and for
-/// synchronization. If the heap has no addresses left for the thread, each of about twenty small
-/// pieces has its own page. The rest is for memory that other threads allocate at the same time.
+/// synchronization. If the heap has no address space left for the thread, each of about twenty
+/// small pieces needs its own page. The remaining bytes are for memory that other threads allocate
+/// at the same time.
 const LOCALS: usize = 512 << 10;
 
-/// Checks whether there is memory for a thread whose stack has a number of bytes. Returns `false`
-/// if the process has no limits, because then the system hands out addresses freely.
+/// Checks whether there is enough memory for a thread with a stack of `stack` bytes. Returns
+/// `false` if the process has no limits, because the system then hands out addresses freely.
 ///
-/// Threads allocate memory without the [`Allocator`]. If there is none for a thread-local, glibc
-/// ends the process, so the memory has to be checked before the thread starts.
+/// Threads allocate memory without the [`Allocator`]. If there is no memory for a thread-local
+/// variable, glibc ends the process. The memory therefore has to be checked before the thread
+/// starts.
 pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     if !limit::is_set() {
         return Ok(false);
@@ -203,34 +208,34 @@ pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     }
 }
 
-/// Raises unless there is memory for a number of bytes that another library is about to allocate.
+/// Raises an error unless enough memory is available for another library to allocate `bytes` bytes.
 #[inline]
 pub fn demand(bytes: usize) {
     room(bytes).unwrap_or_else(|error| error.raise());
 }
 
-/// Does the same as [`demand`] for a number of values of a type.
+/// Does the same as [`demand`] for `len` values of a type.
 #[inline]
 pub fn demand_values<T>(len: usize) {
     demand(bytes_of::<T>(len));
 }
 
-/// Checks whether the reserve is complete, or could be completed.
+/// Refills the reserve if necessary, and checks whether it is complete.
 #[inline]
 pub fn ready() -> Result<(), OutOfMemory> {
     if reserve::is_whole() { Ok(()) } else { reserve::renew() }
 }
 
-/// Raises unless the reserve is [ready].
+/// Raises an error unless the reserve is [ready].
 ///
-/// Long-running work calls this from time to time, because its allocations in the meantime may have
-/// used the reserve.
+/// Long-running work calls this function from time to time, because allocations in the meantime may
+/// have used up the reserve.
 #[inline]
 pub fn check() {
     ready().unwrap_or_else(|error| error.raise());
 }
 
-/// Creates an empty vector with room for a number of values.
+/// Creates an empty vector with room for `room` values.
 pub fn vec<T>(room: usize) -> Vec<T> {
     let mut vec = Vec::new();
     reserve_exact(&mut vec, room);
@@ -279,7 +284,8 @@ fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) {
     vec.try_reserve_exact(more).unwrap_or_else(refused);
 }
 
-/// Returns the bytes of a number of values. If this overflows, returns more bytes than can exist.
+/// Returns the number of bytes in `len` values. If this number overflows, returns more bytes than
+/// can exist.
 fn bytes_of<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }

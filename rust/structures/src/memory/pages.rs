@@ -1,9 +1,9 @@
-//! Large arrays of plain values on reused pages, which are huge pages if these are faster.
+//! Large arrays of plain values on reused pages. Huge pages are used if they are faster.
 //!
-//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work on the
-//! first touch of each page takes several times as long as the join itself. [`Pages`] therefore
+//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work when
+//! each page is first touched takes several times as long as the join itself. [`Pages`] therefore
 //! requests 2 MiB pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`),
-//! and the next array reuses it without that work. Arrays smaller than [`SMALL`] bytes are
+//! and the next array reuses this memory without that work. Arrays smaller than [`SMALL`] bytes are
 //! allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
@@ -20,11 +20,11 @@ use super::pool::{Extent, LEAST};
 pub use super::slots::Slot;
 use crate::memory::OutOfMemory;
 
-/// The minimum number of bytes of an array from the pool. Smaller arrays are allocated on the heap.
-/// For larger ones, the pool is faster, because the heap needs to clear pages.
+/// The minimum number of bytes in an array from the pool. Smaller arrays are allocated on the heap.
+/// For larger arrays, the pool is faster, because the heap needs to clear pages.
 pub const SMALL: usize = LEAST;
 
-/// Arrays larger than this are in no cache when they come from the pool.
+/// Arrays that are larger than this are not in any cache when they come from the pool.
 const LARGE: usize = 1 << 20;
 
 /// An array of `len` values of a plain type.
@@ -34,15 +34,16 @@ pub struct Pages<T> {
     values: PhantomData<T>,
 }
 
-/// An array that can only be written, because it is not known which elements have been written.
+/// An array that can be written but not read, because it is not known which elements have been
+/// written.
 pub struct UnwrittenPages<T>(Pages<T>);
 
-/// In a debug build, every byte of an array has this value until it is written.
+/// The value that every byte of an array has in a debug build until the byte is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
-    /// Returns the array, all of whose elements must have been written. In a debug build, panics if
-    /// no element of some cache line was written.
+    /// Returns the array for reading. Every element of the array must have been written. In a debug
+    /// build, this function panics if there is a cache line in which no element was written.
     pub fn written(self) -> Pages<T> {
         let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {
@@ -56,14 +57,15 @@ impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
         pages
     }
 
-    /// Returns the first elements of the array, all of which must have been written.
+    /// Returns the first `len` elements of the array. Each of these elements must have been
+    /// written.
     pub fn written_upto(mut self, len: usize) -> Pages<T> {
         self.0.truncate(len);
         self.written()
     }
 
-    /// Returns whether the memory is large and has been used before, so that it is mapped but in no
-    /// cache.
+    /// Returns whether the memory is large and has been used before. Such memory is mapped but is
+    /// not in any cache.
     pub fn is_warm(&self) -> bool {
         matches!(&self.0.block, PageBlock::Mapped(extent) if extent.len() > LARGE && extent.is_used())
     }
@@ -105,7 +107,7 @@ impl<T: AnyBitPattern + NoUninit> Default for Pages<T> {
 }
 
 impl<T: AnyBitPattern + NoUninit> Pages<T> {
-    /// Creates an array of `len` values, none of which is written yet.
+    /// Creates an array of `len` values that have not been written yet.
     ///
     /// # Panics
     ///
@@ -141,8 +143,8 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
     ///
     /// # Panics
     ///
-    /// Panics like [`unwritten`](Self::unwritten), and if the number of items differs from the
-    /// length.
+    /// Panics like [`unwritten`](Self::unwritten). Also panics if the number of items differs from
+    /// the length.
     pub fn collect(items: impl ExactSizeIterator<Item = T>) -> Self {
         let mut pages = Self::arbitrary(items.len());
         let mut written = 0;
@@ -154,19 +156,19 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
         pages
     }
 
-    /// Creates an array of `len` values with arbitrary contents. Callers in this crate know which
-    /// values they have written.
+    /// Creates an array of `len` values with arbitrary contents. Callers in this crate keep track
+    /// of which values they have written.
     pub(crate) fn arbitrary(len: usize) -> Self {
         let bytes = len.saturating_mul(size_of::<T>());
         let mut block = PageBlock::take(bytes).unwrap_or_else(|error| error.raise());
         if cfg!(debug_assertions) {
-            // Makes it noticeable if unwritten values are read.
+            // This reveals bugs in which unwritten values are read.
             block.bytes_mut().fill(NOTHING);
         }
         Pages { block, len, values: PhantomData }
     }
 
-    /// Shortens the array if it is longer.
+    /// Shortens the array to `len` values if it is longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -211,7 +213,8 @@ impl<T> Drop for Pages<T> {
     }
 }
 
-/// A cache line. Heap blocks made of lines are aligned for every kernel.
+/// A cache line. Heap memory is allocated in lines, so that it is sufficiently aligned for every
+/// kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);

@@ -1,10 +1,10 @@
-//! Stable partitioning of rows by a dense key, with several threads at the same time.
+//! Stable partitioning of rows by a dense key, using several threads.
 //!
-//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). From
-//! the counts of all parts, [`writers`] determines which places in each bucket belong to which
-//! part. All parts then write at the same time, each only to its own places ([`Writer::run`]). The
-//! rows within a bucket keep their order, because the parts follow each other in row order. In the
-//! same pass, [`Writer::merge`] also finds the matches of other rows.
+//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). Based
+//! on the counts of all parts, [`writers`] determines which positions in each bucket belong to
+//! which part. All parts then write at the same time, each only to its own positions
+//! ([`Writer::run`]). The rows within a bucket keep their order, because the parts follow each
+//! other in row order. [`Writer::merge`] also finds the matches of other rows in the same pass.
 //!
 //! # Trade-offs
 //!
@@ -23,26 +23,26 @@ const TOO_MANY: &str = "row numbers fit in 32 bits";
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// The maximum number of buckets of one level if times are moved with the rows. The open cache
-/// lines of two output arrays then still fit into a 2 MiB cache together with the counters, and
-/// their pages fit into its translation buffers.
+/// The maximum number of buckets in one level if times are moved with the rows. With this number,
+/// the counters and the open cache lines of two output arrays still fit into a 2 MiB cache. The
+/// pages of these arrays also still fit into the cache's translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
-/// Rows by column: the row's number, its time and its key.
+/// Rows as columns: row numbers, times and keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// One dense key per row, or [`NO_KEY`].
     pub keys: &'a [u32],
     /// One time per row, if times are moved with the rows.
     pub ts: Option<&'a [i64]>,
-    /// One number per row, or `None` if a row's number is `first` plus its position.
+    /// One number per row, or `None` if each row's number is `first` plus its position.
     pub numbers: Option<&'a [u32]>,
     /// The number of the first row, if numbers are not listed.
     pub first: u32,
 }
 
 impl<'a> Rows<'a> {
-    /// Returns the rows of a range.
+    /// Returns the rows in a range.
     pub fn slice(&self, range: std::ops::Range<usize>) -> Rows<'a> {
         Rows {
             keys: &self.keys[range.clone()],
@@ -53,7 +53,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The output of partitioning: the columns that are moved, each with one place per row.
+/// The output of partitioning: the columns that are moved, each with one element per row.
 #[derive(Debug)]
 pub struct Target<'a> {
     /// The keys, if requested.
@@ -64,8 +64,8 @@ pub struct Target<'a> {
     pub numbers: Option<&'a mut [Slot<u32>]>,
 }
 
-/// Maps keys to buckets: `(key - first) >> shift`, below `count`. One additional bucket, the last,
-/// contains the rows without a key, so that no loop has to check for them.
+/// Maps keys to buckets: `(key - first) >> shift`, below `count`. One additional bucket at the end
+/// contains the rows without a key, so that no loop has to check for such rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The smallest key.
@@ -94,15 +94,15 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Counts the rows of each bucket.
+    /// Counts the rows in each bucket.
     ///
     /// # Panics
     ///
     /// Panics if a key is outside the buckets, if the columns differ in length, or if row numbers
     /// do not fit in 32 bits.
     pub fn count(rows: Rows<'a>, buckets: Buckets) -> Self {
-        // This ensures that no count of these rows wraps, on which the writers' places rely (P1),
-        // and that no row number wraps.
+        // This ensures that no count of these rows wraps, which the writers' positions rely on
+        // (P1). It also ensures that no row number wraps.
         assert!(
             u32::try_from(rows.keys.len()).is_ok_and(|len| rows.first.checked_add(len).is_some()),
             "{TOO_MANY}"
@@ -118,10 +118,10 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Assigns each part its places in `target`. Returns the start of each bucket, followed by the
-/// start of the rows without a key, and one writer per part.
+/// Assigns positions in `target` to each part. Returns the start of each bucket, followed by the
+/// start of the rows without a key. Also returns one writer per part.
 ///
-/// Once all writers have run, every place has been written.
+/// Once all writers have run, every position has been written.
 ///
 /// # Panics
 ///
@@ -162,11 +162,11 @@ pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<W
     (starts, parts.into_iter().map(writer).collect())
 }
 
-/// Writes the rows of one part to their places in the buckets.
+/// Writes the rows of one part to their positions in the buckets.
 pub struct Writer<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// The part's next free place in each bucket.
+    /// The part's next free position in each bucket.
     next: Vec<u32>,
     places: Places,
 }
@@ -180,11 +180,12 @@ struct Places {
 }
 
 // SAFETY: the pointers come from slices that `writers` borrows mutably for 'a. Each writer writes
-// only to places that `writers` assigned to it alone (P1), so no place is written by two threads.
+// only to positions that `writers` assigned to it alone (P1), so no position is written by two
+// threads.
 unsafe impl Send for Writer<'_> {}
 
 impl Writer<'_> {
-    /// Returns the next free place of each bucket.
+    /// Returns the next free position in each bucket.
     pub fn next(&self) -> &[u32] {
         &self.next
     }
@@ -204,9 +205,10 @@ impl Writer<'_> {
     }
 
     /// P1: a part has fewer than 2^32 rows, so no count wraps. `next[b]` starts at the end of the
-    /// previous parts' places in bucket `b`. Writing increments `next[b]` once for each row that
+    /// previous parts' positions in bucket `b`. Writing increments `next[b]` once for each row that
     /// [`Part::count`] counted in `b`. Counting and writing read the same immutable columns. Each
-    /// place is therefore below the start of the next part's places in `b`, and below `total`.
+    /// position is therefore below the start of the next part's positions in `b`, and below
+    /// `total`.
     #[inline]
     fn scatter<const TIMED: bool, const NUMBERED: bool, const KEYED: bool>(&mut self) {
         let Rows { keys, ts, numbers, first } = self.rows;

@@ -1,21 +1,22 @@
-//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. Their
-//! pages are huge, or small if small ones are supplied faster.
+//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. The
+//! pages of these extents are huge, or small if the system supplies small pages faster.
 //!
-//! An array uses the smallest free [`Extent`] that is large enough, and leaves the rest of it. A
-//! free extent is joined with its neighbours. Memory that one part of a call frees can thus be used
-//! by the next part, whatever its size. A first call therefore touches few pages, and the memory of
-//! a call stays close to what it uses at any one time.
+//! An array uses the start of the smallest free [`Extent`] that is large enough, and the rest of
+//! the extent stays free. Adjacent free extents are joined. Memory that one part of a call has
+//! freed can therefore be used by the next part, whatever its size. As a result, a first call
+//! touches few pages, and a call needs little more memory than it uses at any one time.
 //!
 //! # Trade-offs
 //!
-//! The pool keeps up to [`POOL_BYTES`] of free extents that were used. Beyond that, it keeps up to
-//! [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until then, these bytes
-//! count as the process's memory. On Linux, the pages of all other free extents are returned
-//! immediately. A mapping's addresses are returned when all of it is free and has no pages. A new
-//! mapping has at least [`MAPPED`] bytes of addresses, most of which may never receive a page.
+//! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. The pool also
+//! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they
+//! are reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
+//! extents are returned immediately. The addresses of a mapping are returned when the whole mapping
+//! is free and has no pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of
+//! which may never receive a page.
 //!
-//! No thread waits long for the pool: an allocator must not, and in a forked child process the
-//! pool's lock may be held forever. If the pool is busy, an extent receives its own mapping.
+//! No thread waits long for the pool. An allocator must not wait, and the pool's lock may be held
+//! forever in a forked child process. If the pool is busy, a new extent gets its own mapping.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -28,40 +29,42 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
-/// The smallest page size of a kernel. The kernel reclaims memory in pages, and keeps each page
-/// that has been written.
+/// The smallest page size that a kernel may use. The kernel reclaims lent memory page by page,
+/// except pages that have been written again.
 const PAGE: usize = 4 << 10;
 
 /// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// For extents of at least this length, both page sizes are tried in two places.
+/// For extents of at least this length, both page sizes are tried at two positions.
 #[cfg(target_os = "linux")]
 const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 
-/// Extents are cut at multiples of this size. A kernel page, which has up to 64 KiB on aarch64,
-/// thus has a single owner.
+/// Extents are cut at multiples of this size. Each kernel page, which can be as large as 64 KiB on
+/// aarch64, therefore has a single owner.
 const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 
-/// The minimum size of a request. A smaller remainder of an extent would be of no use.
+/// The minimum size of a request. A smaller remainder of an extent would be useless.
 pub(super) const LEAST: usize = 64 << 10;
 
-/// The minimum number of addresses of a mapping. With large mappings, the extents of arrays are
-/// adjacent and are joined when they are free. Mappings are smaller if the process's addresses are
-/// limited, if the system counts addresses as memory, or if it takes no pages back.
+/// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
+/// adjacent, so that they can be joined when they are free. Mappings are smaller if the process's
+/// address space is limited, or if the system counts addresses as memory or does not take pages
+/// back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// The maximum number of bytes that the pool keeps, which is enough for the result and the working
-/// memory of a join of a million rows per side, so that the next such join needs no fresh pages.
+/// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
+/// working memory of a join of a million rows per side. The next such join then needs no fresh
+/// pages.
 const POOL_BYTES: usize = 320 << 20;
 
-/// The number of bytes that the pool keeps beyond that, and that the kernel may reclaim. This
-/// memory can hold a result of gigabytes, such as that of an aggregation with many keys. The next
-/// such result is built several times as fast in memory that is still mapped.
+/// The maximum number of additional bytes that the pool keeps and that the kernel may reclaim. This
+/// memory can hold a result of several gigabytes, such as that of an aggregation with many keys.
+/// The next such result can be built several times as fast, because the memory is still mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
-/// Other systems have no such memory.
+/// Other systems have no memory that the kernel may reclaim.
 #[cfg(not(target_os = "linux"))]
 const LENT_BYTES: usize = 0;
 
@@ -70,8 +73,8 @@ static POOL: Mutex<Pool> = Mutex::new(Pool::new());
 #[cfg(target_os = "linux")]
 static SUPPLY: Supply = Supply::new();
 
-/// Locks the pool, unless it stays locked for long: by a thread that was interrupted, or by one
-/// that existed before the process forked.
+/// Locks the pool, unless the pool stays locked for too long. The thread that holds the lock may be
+/// interrupted, or may not exist because the process was forked.
 fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     for tries in 0..200 {
         match POOL.try_lock() {
@@ -84,8 +87,8 @@ fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     None
 }
 
-/// Adds an extent to the pool. Memory that is not used any more is returned to the system after the
-/// pool is unlocked.
+/// Adds an extent to the pool. Memory that is no longer needed is returned to the system after the
+/// pool has been unlocked.
 fn insert(extent: Extent) {
     let unused = match lock_pool() {
         Some(mut pool) => pool.insert(extent),
@@ -94,7 +97,8 @@ fn insert(extent: Extent) {
     drop(unused);
 }
 
-/// Returns the memory that the pool keeps to the system. Returns whether there was any.
+/// Gives the memory that the pool keeps back to the system. Returns whether there was any such
+/// memory.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool, so nothing is freed while the pool
     // is locked.
@@ -113,9 +117,9 @@ fn take_all(mut pool: MutexGuard<'_, Pool>) -> Pool {
     std::mem::replace(&mut *pool, emptied)
 }
 
-/// Limits the memory that the pool keeps to `bytes`, of which it lends those beyond [`POOL_BYTES`].
-/// Memory that the pool already keeps stays until it is used. Returns whether the pool could be
-/// locked.
+/// Limits the memory that the pool keeps to `bytes` bytes. The part beyond [`POOL_BYTES`] is lent
+/// to the kernel. Memory that the pool already keeps is not affected until it is used. Returns
+/// whether the pool could be locked.
 pub(super) fn set_most(bytes: usize) -> bool {
     let Some(mut pool) = lock_pool() else { return false };
     let used = bytes.min(POOL_BYTES);
@@ -123,37 +127,39 @@ pub(super) fn set_most(bytes: usize) -> bool {
     true
 }
 
-/// Returns whether a free extent of at least `bytes` has its pages.
+/// Returns whether the pool has a free extent of at least `bytes` bytes that still has its pages.
 pub(super) fn has(bytes: usize) -> bool {
-    // A vector also needs a header.
+    // A vector needs additional memory for a header.
     let bytes = bytes.saturating_add(PAGE);
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
-/// The state of an extent's pages. The pool hands out extents with earlier states first.
+/// The state of an extent's pages. The pool prefers to hand out extents whose state is listed
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    /// The pages were written, and belong to the process.
+    /// The pages have been written and belong to the process.
     Used,
-    /// The pages were written, and the kernel may reclaim them.
+    /// The pages have been written, and the kernel may reclaim them.
     Lent,
-    /// There are no pages, except for part of a huge page.
+    /// There are no pages, except possibly part of a huge page.
     Fresh,
 }
 
 /// A section of a mapping that has one owner.
 pub(super) struct Extent {
     mapping: Arc<MmapRaw>,
-    /// The start of the extent in the mapping, at the start of a page.
+    /// The offset of the extent in the mapping, which is at the start of a page.
     start: usize,
-    /// The number of bytes, in whole pages.
+    /// The number of bytes, which is a whole number of pages.
     len: usize,
     state: State,
 }
 
 impl Extent {
-    /// Returns an extent of at least `bytes` that no other code uses. Its contents are arbitrary.
-    /// If `looks` is set, the memory that the machine has left is checked, too.
+    /// Returns an extent of at least `bytes` bytes that no other code uses. Its contents are
+    /// arbitrary. If `looks` is set, this function also checks how much memory the machine has
+    /// left.
     pub(super) fn take(bytes: usize, looks: bool) -> Result<Extent, OutOfMemory> {
         let len = bytes.checked_next_multiple_of(CUT).ok_or(OutOfMemory { bytes, left: None })?;
         let found = lock_pool().map(|mut pool| pool.take(len));
@@ -174,7 +180,8 @@ impl Extent {
         Ok(extent)
     }
 
-    /// Creates an extent of a new mapping, which begins at a huge page if there is room for that.
+    /// Creates an extent in a new mapping. The extent begins at a huge page if there is room for
+    /// this.
     fn new(len: usize) -> Result<Extent, OutOfMemory> {
         // If addresses are limited, the mapping contains only this extent.
         let is_limited = memory::addresses_left().is_some();
@@ -185,7 +192,8 @@ impl Extent {
         one().or_else(|| empty_pool().then(one).flatten()).ok_or(refused)
     }
 
-    /// Creates a new mapping and returns all of it. If there is room, it begins at a huge page.
+    /// Creates a new mapping and returns the whole mapping as one extent. If there is room, the
+    /// extent begins at a huge page.
     fn map(len: usize, room: usize) -> Option<Extent> {
         let memory = MmapRaw::from(MmapOptions::new().len(len.checked_add(room)?).map_anon().ok()?);
         let mut start = 0;
@@ -209,25 +217,25 @@ impl Extent {
             },
             None => State::Fresh,
         };
-        // The kernel takes some time, during which other threads may use the pool.
+        // The kernel needs some time for this. In the meantime, other threads may use the pool.
         if (room == State::Lent && self.lend()) || self.clear() {
             insert(self);
         }
     }
 
-    /// Returns a free extent of at least `bytes`, if the pool has one.
+    /// Returns a free extent of at least `bytes` bytes, if the pool has one.
     pub(super) fn free(bytes: usize) -> Option<Extent> {
         let len = bytes.checked_next_multiple_of(CUT)?;
         lock_pool().and_then(|mut pool| pool.take(len))?.taken_back(false).ok()
     }
 
-    /// Returns the address of the first byte, at the start of a page.
+    /// Returns the address of the first byte, which is at the start of a page.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.bytes_mut().as_mut_ptr()
     }
 
-    /// Grows or shrinks the extent to at least `bytes`, and not much more. Growing requires that
-    /// the addresses behind it are free.
+    /// Grows or shrinks the extent to at least `bytes` bytes, but not much more. The extent can
+    /// only grow if the addresses behind it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
         if self.len >= len {
@@ -248,12 +256,12 @@ impl Extent {
         self.len
     }
 
-    /// Returns whether the extent has its pages.
+    /// Returns whether the extent still has its pages.
     pub(super) fn is_used(&self) -> bool {
         self.state == State::Used
     }
 
-    /// Returns whether no page of the extent was written.
+    /// Returns whether no page of the extent has been written.
     pub(super) fn is_zero(&self) -> bool {
         self.state == State::Fresh
     }
@@ -280,7 +288,8 @@ impl Extent {
         self.mapping.as_ptr().addr() + self.start
     }
 
-    /// Shortens the extent to a length, and returns the rest of it if it can be used.
+    /// Shortens the extent to `len` bytes. Returns the rest of the extent if it is large enough to
+    /// be used.
     fn split_off(&mut self, len: usize) -> Option<Extent> {
         let rest = self.len.checked_sub(len).filter(|&rest| rest >= LEAST)?;
         self.len = len;
@@ -288,15 +297,15 @@ impl Extent {
         Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
     }
 
-    /// Returns whether another extent begins where this one ends, and can be joined with it.
+    /// Returns whether another extent begins where this one ends and can be joined with this one.
     fn goes_on_in(&self, next: &Extent) -> bool {
         Arc::ptr_eq(&self.mapping, &next.mapping)
             && self.start + self.len == next.start
             && self.state == next.state
     }
 
-    /// Releases the pages but keeps the addresses, unless the extent is the last one in its
-    /// mapping. Returns whether the addresses were kept and the pages released.
+    /// Releases the pages but keeps the addresses. Returns `false` without releasing anything if
+    /// this is the last extent in its mapping.
     fn clear(&mut self) -> bool {
         if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {
             return Arc::strong_count(&self.mapping) > 1;
@@ -315,7 +324,7 @@ impl Extent {
         lent
     }
 
-    /// Returns whether the kernel has reclaimed the pages, or will do so.
+    /// Returns whether the kernel accepted the advice to reclaim the pages, now or later.
     #[cfg(target_os = "linux")]
     fn advise(&mut self, freed: ReleaseTime) -> bool {
         let advice = match freed {
@@ -332,7 +341,7 @@ impl Extent {
         false
     }
 
-    /// Chooses the page size of an extent without pages, if there is room for huge pages.
+    /// Chooses the page size for an extent that has no pages, if there is room for huge pages.
     #[cfg(target_os = "linux")]
     fn choose_pages(&mut self) {
         if self.len < HUGE_PAGE {
@@ -340,7 +349,7 @@ impl Extent {
         }
         let tried = self.address().next_multiple_of(HUGE_PAGE) - self.address();
         let has_room = tried + 2 * HUGE_PAGE <= self.len;
-        // Part of a large extent may have a page available while other parts have none.
+        // A huge page may be available for one part of a large extent but not for another.
         let middle = tried + (self.len / 2).next_multiple_of(HUGE_PAGE);
         let second = Some(middle).filter(|_| self.len >= TRIED_TWICE);
         let pages = match SUPPLY.known(self.len) {
@@ -361,7 +370,8 @@ impl Extent {
     #[cfg(not(target_os = "linux"))]
     fn choose_pages(&mut self) {}
 
-    /// Requests pages of a size. Advice that the kernel ignores costs speed, not correctness.
+    /// Requests pages of the given size. Advice that the kernel ignores costs speed, not
+    /// correctness.
     #[cfg(target_os = "linux")]
     fn ask_for(&mut self, pages: PageSize, at: usize, len: usize) {
         let advice = match pages {
@@ -371,8 +381,8 @@ impl Extent {
         let _ = self.mapping.advise_range(advice, self.start + at, len);
     }
 
-    /// Lets the kernel supply the bytes of a huge page from `at` onwards, in pages of a given size.
-    /// The bytes are zeros. Returns how long this took.
+    /// Makes the kernel supply the memory of one huge page from `at` onwards, in pages of the given
+    /// size. The bytes are zeros. Returns how long this took.
     #[cfg(target_os = "linux")]
     fn fetch(&mut self, pages: PageSize, at: usize) -> Duration {
         self.ask_for(pages, at, HUGE_PAGE);
@@ -382,10 +392,10 @@ impl Extent {
         begin.elapsed()
     }
 
-    /// Ends the loan of a lent extent, if there is memory for it, because the kernel may have
-    /// reclaimed all of it. After a write to a page, the kernel keeps it, whether it is the old
-    /// page or a new one of zeros. Taking memory back needs one write per page, so no thread should
-    /// wait for it.
+    /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
+    /// because the kernel may have reclaimed the whole extent. The kernel no longer reclaims a page
+    /// that has been written to, whether this is the old page or a new page of zeros. Taking memory
+    /// back needs one write per page, so no other thread should have to wait for this.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -402,7 +412,7 @@ impl Extent {
     }
 }
 
-/// The time at which the kernel takes pages.
+/// When the kernel takes the pages.
 #[derive(Clone, Copy, Debug)]
 enum ReleaseTime {
     Now,
@@ -411,13 +421,13 @@ enum ReleaseTime {
 
 /// Free extents.
 struct Pool {
-    /// The extents by address.
+    /// The extents, by address.
     free: BTreeMap<usize, Extent>,
     /// The extents in the order in which the pool hands them out: by state, length and address.
     by_len: BTreeSet<(State, usize, usize)>,
-    /// The number of bytes of the extents in each state.
+    /// The total number of bytes in the extents of each state.
     bytes: [usize; 3],
-    /// The maximum numbers of used and lent bytes.
+    /// The maximum number of used bytes, and that of lent bytes.
     most: [usize; 2],
 }
 
@@ -432,21 +442,22 @@ impl Pool {
         Pool { most: self.most, ..Pool::new() }
     }
 
-    /// Returns the address of the smallest free extent of a state that has at least `len` bytes.
+    /// Returns the address of the smallest free extent in the given state that has at least `len`
+    /// bytes.
     fn fit(&self, state: State, len: usize) -> Option<usize> {
         let fits = (state, len, 0)..=(state, usize::MAX, usize::MAX);
         self.by_len.range(fits).next().map(|&(_, _, address)| address)
     }
 
-    /// Returns the start of a free extent of at least `len` bytes: of the smallest used one, or
-    /// otherwise of one that is lent or new.
+    /// Takes the first `len` bytes of a free extent. Prefers the smallest used extent that is long
+    /// enough, then a lent one, and then a fresh one.
     fn take(&mut self, len: usize) -> Option<Extent> {
         let states = [State::Used, State::Lent, State::Fresh];
         let address = states.into_iter().find_map(|state| self.fit(state, len))?;
         Some(self.take_start(address, len))
     }
 
-    /// Returns the start of a free extent.
+    /// Takes the first `len` bytes of the free extent at an address.
     fn take_start(&mut self, address: usize, len: usize) -> Extent {
         let mut extent = self.remove(address);
         let unused = extent.split_off(len).and_then(|rest| self.insert(rest));
@@ -454,7 +465,7 @@ impl Pool {
         extent
     }
 
-    /// Returns the first `len` bytes behind an extent, if they are free.
+    /// Takes the first `len` bytes behind an extent, if they are free.
     fn take_behind(&mut self, extent: &Extent, len: usize) -> Option<Extent> {
         let address = extent.address() + extent.len;
         let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
@@ -462,7 +473,7 @@ impl Pool {
         Some(self.take_start(address, len))
     }
 
-    /// Returns the state in which the pool can keep an extent that was used.
+    /// Returns the state in which the pool can keep a used extent of `len` bytes.
     fn room(&self, len: usize) -> State {
         let fits = |state| self.bytes[state as usize] + len <= self.most[state as usize];
         match [State::Used, State::Lent].into_iter().find(|&state| fits(state)) {
@@ -471,8 +482,8 @@ impl Pool {
         }
     }
 
-    /// Adds an extent, joined with its neighbours. Returns the joined extent if it is a whole
-    /// mapping without pages.
+    /// Adds an extent and joins it with its free neighbours. If the joined extent is a whole
+    /// mapping without pages, it is returned instead.
     #[must_use]
     fn insert(&mut self, mut extent: Extent) -> Option<Extent> {
         let before = self.free.range(..extent.address()).next_back();
@@ -506,8 +517,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Returns mappings, each of which has a used extent of a given length and another one that is
-    /// in use.
+    /// Returns two extents from each new mapping: a used one with the given length, and another
+    /// one.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
             let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();
@@ -551,7 +562,7 @@ mod tests {
         check(&pool);
         small.into_iter().chain([three, two]).for_each(|extent| keep(&mut pool, extent));
         assert_eq!((pool.free.len(), pool.bytes[0]), (3, 7 * HUGE_PAGE));
-        // A rest that is too small for any request stays with the extent.
+        // A remainder that is too small for any request stays with the extent.
         let rest = if CUT < LEAST { 0 } else { CUT };
         assert_eq!(pool.take(2 * HUGE_PAGE - CUT).unwrap().len, 2 * HUGE_PAGE - rest);
     }
@@ -629,7 +640,7 @@ mod tests {
             keep(&mut pool, extent);
             assert_eq!(pool.bytes[State::Lent as usize], 2 * HUGE_PAGE);
             extent = pool.take(2 * HUGE_PAGE).expect("the pool kept it").taken_back(true).unwrap();
-            // The kernel may have reclaimed none of the pages, or some of them.
+            // The kernel may have reclaimed any of the pages.
             assert!(extent.bytes().iter().all(|byte| [0, turn].contains(byte)));
             assert!(extent.bytes().iter().step_by(PAGE).all(|byte| *byte == 0));
         }

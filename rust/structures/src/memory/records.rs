@@ -1,4 +1,4 @@
-//! Stores the values of several columns side by side. Access to a row at a random position then
+//! Stores the values of several columns side by side. Accessing a row at a random position then
 //! costs one cache line instead of one per column.
 
 use std::fmt;
@@ -11,22 +11,22 @@ use super::pages::{Pages, Slot};
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Instructions;
 
-/// The maximum number of columns of a record.
+/// The maximum number of columns in a record.
 pub const COLUMNS: usize = 4;
 
-/// The number of rows that are written together, column by column: few enough for the first-level
-/// cache.
+/// The number of rows that are written together, column by column. This number of rows fits into
+/// the first-level cache.
 const BLOCK: usize = 512;
 
-/// The number of records that are read together, and how many positions ahead a record is
-/// prefetched, if no kernel reads several at a time.
+/// The number of records that are read together if no kernel reads several at a time. The constant
+/// below is how many positions ahead a record is prefetched.
 const GROUP: usize = 8;
 const AHEAD: usize = 32;
 
-/// The number of rows of the smallest log.
+/// The number of rows for which the smallest log has room.
 const FEW: usize = 64;
 
-/// The output for the values of a column.
+/// The destination of a column's values.
 #[derive(Debug)]
 pub enum Out<'a> {
     /// The whole values.
@@ -43,7 +43,7 @@ impl Out<'_> {
         }
     }
 
-    /// Writes a value, or its lower half.
+    /// Writes a value, or only its lower half.
     #[inline]
     pub fn set(&mut self, at: usize, value: u64) {
         match self {
@@ -52,7 +52,7 @@ impl Out<'_> {
         }
     }
 
-    /// Writes consecutive values, beginning at `at`.
+    /// Writes consecutive values, starting at `at`.
     #[inline]
     fn set_some(&mut self, at: usize, values: impl Iterator<Item = u64>) {
         match self {
@@ -77,8 +77,8 @@ impl Out<'_> {
 
 /// The values of a row, in the order of the columns. Unused values are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
-    /// Gathers as many records as possible. Returns their number, and whether all their positions
-    /// were in range.
+    /// Gathers as many records as possible. Returns the number of these records, and whether all of
+    /// their positions were in range.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ) -> (usize, bool);
 }
 
-/// Writes the rows of the columns, which have the same length, as records.
+/// Writes the rows of the columns as records. All columns must have the same length.
 ///
 /// # Panics
 ///
@@ -119,8 +119,8 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 ///
 /// # Panics
 ///
-/// Panics if a position is not below the number of records, if there are more columns than a record
-/// has values, or if a column and `places` differ in length.
+/// Panics if a position is out of range, if there are more columns than a record has values, or if
+/// a column and `places` differ in length.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
@@ -146,8 +146,9 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
     );
 }
 
-/// Records of rows that are appended at the end and removed from the front, in one piece of memory.
-/// The memory has room for twice as many rows as there are, so each row is moved about once.
+/// The records of rows that are appended at the end and removed from the front. All records are in
+/// one piece of memory, with room for twice as many rows as there are. Each row is therefore moved
+/// about once.
 pub struct RecordLog<R> {
     /// The elements from `first` to `end` have been written.
     values: Pages<R>,
@@ -184,12 +185,12 @@ impl<R: Record> Deref for RecordLog<R> {
 }
 
 impl<R: Record> RecordLog<R> {
-    /// Adds rows, given as columns of equal length.
+    /// Adds rows, which are given as columns of equal length.
     ///
     /// # Panics
     ///
-    /// Panics if there are no columns or more than a record has values, or if the columns differ in
-    /// length.
+    /// Panics if there are no columns, if there are more columns than a record has values, or if
+    /// the columns differ in length.
     pub fn push(&mut self, columns: &[&[u64]]) {
         let rows = columns[0].len();
         self.make_room(rows);
@@ -201,7 +202,7 @@ impl<R: Record> RecordLog<R> {
     ///
     /// # Panics
     ///
-    /// Panics if the log has fewer rows.
+    /// Panics if the log has fewer than `rows` rows.
     pub fn drop_front(&mut self, rows: usize) {
         assert!(rows <= self.len(), "{rows} rows of {}", self.len());
         self.first += rows;
@@ -221,8 +222,8 @@ impl<R: Record> RecordLog<R> {
         if 2 * needed <= self.values.len() && !is_large {
             self.values.copy_within(self.first..self.end, 0);
         } else {
-            // Room for a little more than twice as many rows, so that adding a few rows does not
-            // allocate memory each time.
+            // There is room for a little more than twice as many rows, so that adding a few rows
+            // does not always allocate memory.
             let mut values = Pages::arbitrary(FEW.max(2 * needed + needed / 4));
             values[..len].copy_from_slice(self);
             self.values = values;
@@ -231,8 +232,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] with a kernel for eight records at a time. There is none for NEON: a
-/// register holds a record of only two values, and Rust has no streaming stores for it.
+/// Implements [`Record`] with a kernel for eight records at a time. There is no kernel for NEON,
+/// because a NEON register holds only two values and Rust has no streaming stores for NEON.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {
@@ -278,7 +279,8 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// 64 bytes may be written at `to`, which is a multiple of 64 if the store is streaming.
+    /// `to` must be valid for writes of 64 bytes. If the store is streaming, the address must be a
+    /// multiple of 64.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn store<const STREAMING: bool>(to: *mut __m512i, values: __m512i) {
@@ -292,7 +294,7 @@ mod avx512 {
         }
     }
 
-    /// Makes streaming stores visible to other threads before the next store.
+    /// Makes streaming stores visible to other threads before any later store.
     #[inline]
     fn finish<const STREAMING: bool>() {
         if STREAMING {
@@ -301,12 +303,12 @@ mod avx512 {
         }
     }
 
-    /// Writes 8 values of a column, beginning at position `at`.
+    /// Writes 8 values of a column, starting at position `at`.
     ///
     /// # Safety
     ///
-    /// The column has that many elements, and `at` is a multiple of 8. If the store is streaming,
-    /// the column begins at a cache line.
+    /// The column must have at least `at + 8` elements, and `at` must be a multiple of 8. If the
+    /// store is streaming, the column must begin at a cache line.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
@@ -328,14 +330,14 @@ mod avx512 {
         }
     }
 
-    /// Gathers 8 records at a time, and returns whether all positions were in range. A position out
-    /// of range reads the last record.
+    /// Gathers 8 records at a time and returns whether all positions were in range. If a position
+    /// is out of range, the last record is read.
     ///
     /// # Safety
     ///
-    /// There is a record, and `places` has a multiple of 8 values. `out` has at most two columns,
-    /// each with at least that many values. If stores are streaming, the columns begin at a cache
-    /// line.
+    /// There must be at least one record. The length of `places` must be a multiple of 8. `out`
+    /// must have at most two columns, each at least as long as `places`. If stores are streaming,
+    /// the columns must begin at a cache line.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],
@@ -383,7 +385,7 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// The requirements of [`gather_two`] apply, with up to four columns.
+    /// The requirements of [`gather_two`] apply, but there may be up to four columns.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_four<const STREAMING: bool>(
         records: &[[u64; 4]],
@@ -525,14 +527,16 @@ mod tests {
         assert_eq!(format!("{log:?}"), "RecordLog { len: 283, .. }");
         log.push(&[&[9; 1249]]);
         assert_eq!((log.first, log.end, log.values.len()), (718, room, room));
-        // One more row does not fit behind the others, which are too many to be moved to the front.
+        // One more row does not fit behind the others, and there are too many rows to move them to
+        // the front.
         log.push(&[&[10]]);
         let room = 2 * 1533 + 1533 / 4;
         assert_eq!((log.first, log.end, log.values.len()), (0, 1533, room));
         log.drop_front(1000);
         log.push(&[&vec![11; room - 1533]]);
         assert_eq!((log.first, log.end, log.values.len()), (1000, room, room));
-        // Now there are few enough rows to be moved to the front, and then for a smaller log.
+        // Now there are few enough rows to move them to the front, and later few enough for a
+        // smaller log.
         log.drop_front(log.len() - 500);
         log.push(&[&[12]]);
         assert_eq!((log.first, log.end, log.values.len()), (0, 501, room));

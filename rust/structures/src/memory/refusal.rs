@@ -1,18 +1,18 @@
-//! Makes a chosen memory request fail, so that tests can cover every place where memory may run
+//! Makes a chosen memory request fail, so that tests can cover every point at which memory may run
 //! out. Builds without debug assertions do not contain this module.
 
 use std::sync::{Mutex, PoisonError};
 
 static TO_COME: Mutex<Option<usize>> = Mutex::new(None);
 
-/// Makes one checked request fail after this many others have succeeded. `None` cancels the
+/// Makes one checked request fail after `requests` others have succeeded. `None` cancels the
 /// refusal. Returns whether an earlier refusal was still pending.
 pub fn after(requests: Option<usize>) -> bool {
     let mut to_come = TO_COME.lock().unwrap_or_else(PoisonError::into_inner);
     std::mem::replace(&mut *to_come, requests).is_some()
 }
 
-/// Returns whether this request is the one to refuse.
+/// Returns whether the current request should be refused.
 pub(super) fn is_due() -> bool {
     let mut to_come = TO_COME.lock().unwrap_or_else(PoisonError::into_inner);
     match *to_come {

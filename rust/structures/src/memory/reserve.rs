@@ -1,4 +1,4 @@
-//! Addresses that are kept for small allocations after the system refuses memory.
+//! A reserve of addresses for small allocations, which is used after the system has refused memory.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -7,21 +7,21 @@ use tidegate_sync::Counter;
 
 use super::{OutOfMemory, limit, pool};
 
-/// The number of bytes of the reserve if the process has no limits. The reserve covers the small
+/// The number of bytes in the reserve if the process has no limits. The reserve covers the small
 /// allocations of all threads between two [checks](super::check). The reserve consists only of
 /// addresses, and no page of it is ever written.
 pub const RESERVE: usize = 32 << 20;
 
-/// If there is a limit, the reserve is this fraction of the remaining addresses. The reserve
-/// determines the largest request that is served without a previous check.
+/// If there is a limit, the size of the reserve is the remaining address space divided by this
+/// number. The size also determines the largest request that can be served without a prior check.
 const PART: usize = 4;
 
-/// The maximum and minimum size of the reserve in this case. With a smaller reserve, it is not
-/// worth continuing.
+/// The maximum and minimum size of the reserve if there is a limit. It is not worth continuing with
+/// a reserve below the minimum.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 
-/// The number of bytes needed to report that there is no memory.
+/// The number of bytes needed to report that memory has run out.
 const LAST: usize = 1 << 20;
 
 static ADDRESSES: Mutex<Addresses> = Mutex::new(Addresses { reserve: None, last: None });
@@ -31,7 +31,7 @@ struct Addresses {
     last: Option<MmapMut>,
 }
 
-/// 1 while the reserve is complete, which it is not at first.
+/// 1 while the reserve is complete. Initially, it is not.
 static WHOLE: Counter = Counter::new(0);
 
 #[inline]
@@ -39,7 +39,7 @@ pub(super) fn is_whole() -> bool {
     WHOLE.get() == 1
 }
 
-/// Allocates the reserve again, as much of it as possible.
+/// Allocates the reserve again, as far as possible.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
     let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
@@ -52,8 +52,8 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The main reserve gets the first of `sizes` that is available.
-/// Returns whether both reserves exist afterwards.
+/// Maps whichever reserve is missing. The main reserve is given the first of `sizes` that is
+/// available. Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.
     let Some(mut addresses) = lock() else { return true };
@@ -69,7 +69,8 @@ fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     is_whole
 }
 
-/// Frees the reserve for the next allocation. Returns whether there was any.
+/// Frees the reserve so that the next allocation can use its memory. Returns whether there was a
+/// reserve.
 fn spend() -> bool {
     let Some(mut addresses) = lock() else { return false };
     WHOLE.set(0);
@@ -81,9 +82,9 @@ fn spend_last() -> bool {
     lock().is_some_and(|mut addresses| addresses.last.take().is_some())
 }
 
-/// Returns the addresses. Another thread holds them for a few system calls at most, so this waits
-/// for a moment. The wait is bounded: after a fork, a thread that the child process does not have
-/// may hold the addresses.
+/// Locks the reserves. Other threads hold the lock only for a few system calls, so this function
+/// waits for a moment if necessary. The wait is bounded because, after a fork, the lock may be held
+/// by a thread that does not exist in the child process.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {
@@ -96,6 +97,6 @@ fn lock() -> Option<MutexGuard<'static, Addresses>> {
     None
 }
 
-/// The functions that free memory after the system has refused some, the most expensive last. Each
-/// returns whether there was any.
+/// The functions that free memory after the system has refused a request, most expensive last. Each
+/// function returns whether there was any memory to free.
 pub(super) const GIVE_BACK: [fn() -> bool; 3] = [pool::empty_pool, spend, spend_last];

@@ -1,9 +1,9 @@
 //! Finds the values of an array that lie in a range.
 
-/// Appends the positions of the values from `low` to `high` to `found`, in order. The position of
-/// the first value is `first`.
+/// Appends the positions of all values between `low` and `high` to `found`, in order. Both bounds
+/// are inclusive. The position of the first value is `first`.
 pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mut Vec<u32>) {
-    // Positions are written at full width, beyond those that are found.
+    // A whole width of positions is written at a time, including some that do not match.
     let before = found.len();
     found.resize(before + values.len() + WIDTH, 0);
     let out = &mut found[before..];
@@ -19,12 +19,12 @@ pub fn select_within(values: &[i64], low: i64, high: i64, first: u32, found: &mu
     found.truncate(before + count);
 }
 
-/// The number of values compared at a time.
+/// The number of values that are compared at a time.
 const WIDTH: usize = 8;
 
-/// Like [`select_within`], but writes to `out`, which must have room for one width more than there
-/// are values. No branch depends on a value. NEON also uses it, because NEON cannot move the found
-/// lanes to the front.
+/// Does the same as [`select_within`], but writes to `out`. There must be room in `out` for
+/// [`WIDTH`] more positions than there are values. No branch depends on a value. This function is
+/// also used on processors with NEON, because NEON cannot move selected lanes to the front.
 fn portable(values: &[i64], low: i64, high: i64, first: u32, out: &mut [u32]) -> usize {
     let mut count = 0;
     for (&value, place) in values.iter().zip(first..) {

@@ -1,10 +1,10 @@
-//! Slots: elements that can be written but not read yet.
+//! Slots, which are elements that can be written but not read yet.
 
 use std::fmt;
 
 use bytemuck::{AnyBitPattern, NoUninit, TransparentWrapper};
 
-/// The place of a value whose contents are unknown.
+/// A memory location for a value. The contents of the location are unknown.
 #[repr(transparent)]
 pub struct Slot<T>(T);
 
@@ -35,20 +35,21 @@ impl<T: Copy> Slot<T> {
         Self::wrap_slice(values)
     }
 
-    /// Returns slots as values, for code of this crate that writes without reading.
+    /// Returns slots as values. This method is for code in this crate that writes values without
+    /// reading them.
     #[inline]
     pub(crate) fn values(slots: &mut [Self]) -> &mut [T] {
         Self::peel_slice_mut(slots)
     }
 
-    /// Writes one value everywhere, and returns the values, which can then be read.
+    /// Writes the same value to every slot. Returns the values, which can now be read.
     pub fn fill(slots: &mut [Self], value: T) -> &mut [T] {
         let values = Self::values(slots);
         values.fill(value);
         values
     }
 
-    /// Writes one value per slot, and returns the values, which can then be read.
+    /// Writes one value to each slot. Returns the values, which can now be read.
     ///
     /// # Panics
     ///
@@ -65,7 +66,8 @@ impl<T: AnyBitPattern + NoUninit> Slot<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the slots are not aligned for this type, or are not a whole number of its values.
+    /// Panics if the slots are not aligned for the other type, or if their size is not a multiple
+    /// of its size.
     pub fn cast<U: AnyBitPattern + NoUninit>(slots: &mut [Self]) -> &mut [Slot<U>] {
         Slot::of(bytemuck::cast_slice_mut(Self::values(slots)))
     }
@@ -87,7 +89,7 @@ mod tests {
             [1, 2, 3, if cfg!(target_endian = "little") { 4 } else { 0 }]
         );
         assert_eq!(Slot::fill(Slot::of(&mut values), 9), [9; 4]);
-        // The contents of a slot are not written to a log, either.
+        // The contents of a slot do not appear in debug output, either.
         assert_eq!(format!("{:?}", Slot::of(&mut values)[0]), "Slot { .. }");
     }
 }

@@ -1,17 +1,18 @@
 //! Determines which page size the system currently supplies faster.
 //!
-//! If the machine's memory is available, a huge page costs less than 512 small ones. If the host of
-//! a virtual machine has to supply the memory first, it may be the other way round. On one such
+//! If the machine's memory is available, a huge page costs less than 512 small pages. If the host
+//! of a virtual machine has to supply the memory first, the small pages may cost less. On one such
 //! machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
-//! small ones. No interface reports which case applies, and this changes over time. From time to
-//! time, the first bytes of a large array are therefore requested in both ways, and the times are
-//! compared.
+//! small ones. No interface reports which case applies, and the answer changes over time. From time
+//! to time, the first bytes of a large array are therefore requested with both page sizes, and the
+//! times are compared.
 //!
 //! # Trade-offs
 //!
-//! An array on small pages keeps them as long as the process uses its memory. A join whose result
-//! needs gigabytes is then up to 1.8 times as slow in later calls, while one of 200 MB is as fast
-//! as before. Huge pages are therefore given up only if they take more than twice as long.
+//! An array on small pages keeps them for as long as the process uses its memory. Later calls of a
+//! join are then up to 1.8 times as slow if the result needs gigabytes, whereas a join with a
+//! result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they take more
+//! than twice as long.
 
 use std::time::Duration;
 
@@ -24,33 +25,35 @@ pub(super) enum PageSize {
     Small,
 }
 
-/// The number of bytes for which a trial remains valid after it chose huge or small pages. The
-/// number is smaller for huge pages, because a few of them may be available even if most are not.
+/// The number of bytes for which the result of a trial remains valid: for huge pages, and for small
+/// pages. The number is smaller for huge pages, because a few of them may be available even if most
+/// are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 
 /// The result of the last trial.
 pub(super) struct Supply {
-    /// The number of bytes for which the trial remains valid.
+    /// The number of bytes for which the last trial is still valid.
     left: Counter,
     /// 1 if the trial chose small pages, and 0 otherwise.
     is_small: Counter,
 }
 
 impl Supply {
-    /// Chooses huge pages until the first trial.
+    /// Creates a state that chooses huge pages until the first trial.
     pub(super) const fn new() -> Self {
         Supply { left: Counter::new(0), is_small: Counter::new(0) }
     }
 
-    /// Returns the page size that the last trial chose, for `bytes` more bytes, or `None` if a
-    /// trial is due.
+    /// Returns the page size that the last trial chose, and counts `bytes` more bytes as allocated
+    /// with this size. Returns `None` if a new trial is due.
     pub(super) fn known(&self, bytes: usize) -> Option<PageSize> {
         let left = self.left.get();
         if left == 0 {
             return None;
         }
-        // Two threads may count only once. The next trial then starts a little later.
+        // If two threads do this at the same time, the bytes of only one may be counted. The next
+        // trial then starts a little later.
         self.left.set(left.saturating_sub(bytes));
         Some(self.last())
     }
@@ -60,8 +63,8 @@ impl Supply {
         if self.is_small.get() == 0 { PageSize::Huge } else { PageSize::Small }
     }
 
-    /// Chooses a page size, given the times that the same number of bytes took with huge and with
-    /// small pages.
+    /// Chooses a page size. `huge` and `small` are the times that the same number of bytes took
+    /// with huge and with small pages.
     pub(super) fn note(&self, huge: Duration, small: Duration) -> PageSize {
         let is_small = huge > 2 * small;
         self.is_small.set(usize::from(is_small));

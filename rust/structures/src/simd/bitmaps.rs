@@ -1,11 +1,12 @@
-//! A column as bitmaps of its rows, with one bitmap for each of a few buckets of its values.
+//! Represents a column by bitmaps of its rows. The values are divided into a few buckets, and each
+//! bucket has one bitmap.
 //!
 //! A bitmap contains the rows of all buckets before its own. The rows in a range of buckets are
-//! therefore the rows of one bitmap that are not in another, regardless of the width of the range,
-//! and four loads test 64 rows of two columns. This is the range encoding of Chan and Ioannidis,
-//! "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The bitmaps that
-//! a group of ranges needs thus stay in the second-level cache. The bitmaps are on huge pages,
-//! because each test reads different ones.
+//! therefore the rows of one bitmap that are not in another, however wide the range is. Four loads
+//! are enough to test 64 rows of two columns. The encoding is the range encoding of Chan and
+//! Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The
+//! bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
+//! bitmaps are on huge pages, because each test reads different ones.
 
 use std::ops::Range;
 
@@ -14,14 +15,14 @@ use super::wide::{Work, wide};
 use crate::memory::gather::prefetch;
 use crate::memory::pages::Pages;
 
-/// The number of buckets of a column.
+/// The number of buckets in a column.
 pub const BUCKETS: usize = 128;
 
 /// The number of rows whose bitmaps are stored together.
 pub const BLOCK_ROWS: usize = 64 * BLOCK_WORDS;
 const BLOCK_WORDS: usize = if cfg!(test) { 2 * TILE } else { 32 * TILE };
 
-/// The number of words in a block, and of blocks in a huge page.
+/// The number of words in a block. The constant below is the number of blocks in a huge page.
 const BLOCK: usize = BUCKETS * BLOCK_WORDS;
 const SEGMENT: usize = if cfg!(test) { 2 } else { 8 };
 
@@ -35,7 +36,8 @@ const ANNOUNCED: usize = 4;
 /// The rows of a block that are in earlier buckets.
 type Bitmap = [u64; BLOCK_WORDS];
 
-/// The bitmap after the last bucket: all rows, including those that do not exist yet.
+/// The bitmap after the last bucket. This bitmap contains all rows, including those that do not
+/// exist yet.
 static ALL: Bitmap = [!0; BLOCK_WORDS];
 
 /// The bitmaps of a column.
@@ -57,7 +59,7 @@ impl Bitmaps {
     ///
     /// # Panics
     ///
-    /// Panics if a bucket is not below [`BUCKETS`].
+    /// Panics if the number of a bucket is not below [`BUCKETS`].
     pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
         let mut of_tile = [[0; TILE]; BUCKETS];
         for bucket in buckets {
@@ -80,7 +82,7 @@ impl Bitmaps {
         let (segment, start) = place(self.rows / BLOCK_ROWS);
         let end = start + BLOCK;
         if segment == self.segments.len() {
-            // A few rows use little memory, and large numbers of rows are not copied.
+            // A few rows use little memory, and many rows do not need to be copied.
             self.segments
                 .push(Pages::filled(if segment == 0 { BLOCK } else { SEGMENT * BLOCK }, 0));
         }
@@ -92,8 +94,8 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of a tile, given by bucket, and clears them. Whole cache lines are written,
-    /// because each bucket has a different one.
+    /// Appends the rows of a tile, which are given by bucket, and clears them. Whole cache lines
+    /// are written, because each bucket is in a different cache line.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);
         let at = tile * TILE % BLOCK_WORDS;
@@ -134,7 +136,8 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of `run` whose bucket is in a range to `found`, in ascending order.
+    /// Appends the rows of `run` whose buckets are in the given range to `found`, in ascending
+    /// order.
     pub fn scan(&self, span: Span<u8>, run: Range<usize>, found: &mut Vec<u32>) {
         wide(Find::<false> { columns: [self, self], spans: [span, span], run, found });
     }
@@ -156,7 +159,7 @@ impl Bitmaps {
     }
 }
 
-/// The search of a run, in one column or in two.
+/// A search of a run, in one column or in two.
 struct Find<'a, const TWO: bool> {
     columns: [&'a Bitmaps; 2],
     spans: [Span<u8>; 2],
@@ -188,7 +191,7 @@ fn find<const TWO: bool>(
     run: Range<usize>,
     found: &mut Vec<u32>,
 ) {
-    // Whole tiles are searched. Rows outside the run are left out when rows are listed.
+    // Whole tiles are searched. Rows outside the run are skipped when the rows are listed.
     let first = run.start % BLOCK_ROWS / TILE_ROWS;
     let last = (run.end - block * BLOCK_ROWS).div_ceil(TILE_ROWS);
     let tiles = |nth: usize, bucket: usize| {
@@ -219,7 +222,7 @@ fn find<const TWO: bool>(
 }
 
 /// Appends the rows of a tile that are in the run.
-// A separate function, so that the loop can use all registers.
+// This is a separate function, so that the loop can use all registers.
 #[inline(never)]
 fn list(rows: &[u64; TILE], base: usize, run: &Range<usize>, found: &mut Vec<u32>) {
     for (word, &rows) in rows.iter().enumerate() {

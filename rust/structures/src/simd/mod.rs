@@ -1,4 +1,4 @@
-//! Loops that use the widest instructions of the processor.
+//! Loops that use the widest instructions that the processor supports.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -2,25 +2,25 @@
 //! ranges at a time.
 //!
 //! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
-//! and compared with the ranges of all rows. For each row, one bit, computed without a branch, says
-//! whether any position of the tile is in range. The tile is examined again only if there is such a
-//! position. The same code is compiled for AVX-512, for AVX2 and for the features that every
-//! processor of the target has, and is chosen at run time. NEON has its own loop, see
-//! `scan/neon.rs`.
+//! and compared with the ranges of all rows. For each row, one bit shows whether any position in
+//! the tile is in range. The bit is computed without a branch. The tile is examined again only if
+//! there is such a position. The same code is compiled for AVX-512, for AVX2 and for the features
+//! that every processor of the target supports. The version to run is selected at run time. NEON
+//! has its own loop (see `scan/neon.rs`).
 //!
-//! Before AVX-512, vectors have no unsigned comparison. For these processors, a range is shifted to
-//! signed numbers, and values beyond it are compared instead, with two instructions instead of
-//! three.
+//! Vector instructions before AVX-512 have no unsigned comparison. On processors without AVX-512, a
+//! range is therefore shifted to signed numbers. The loop then tests whether values are outside the
+//! range, which takes two instructions instead of three.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
 use crate::instructions::{Instructions, available, instructions};
 
-/// A range of unsigned values: `low`, and the difference between the largest value and `low`.
+/// A range of unsigned values, given as its smallest value and its width.
 ///
-/// One subtraction and one comparison test whether a value is in the range, because values below it
-/// wrap around to large numbers.
+/// One subtraction and one comparison test whether a value is in the range, because values below
+/// the range wrap around to large numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span<T> {
     /// The smallest value.
@@ -29,12 +29,12 @@ pub struct Span<T> {
     pub width: T,
 }
 
-/// Values that are scanned: unsigned integers. Narrow ones are compared faster.
+/// Unsigned integers that can be scanned. Narrow integers are compared faster.
 pub trait Lane: Copy + Default + Send + Sync + 'static {
     /// Returns whether the value is in a range.
     fn within(self, span: Span<Self>) -> bool;
 
-    /// Returns the range shifted to signed numbers, for [`beyond`](Self::beyond).
+    /// Shifts a range to signed numbers, for use with [`beyond`](Self::beyond).
     fn moved(span: Span<Self>) -> Span<Self>;
 
     /// Returns whether the value is outside a range that was [shifted](Self::moved).
@@ -44,7 +44,7 @@ pub trait Lane: Copy + Default + Send + Sync + 'static {
     ///
     /// # Safety
     ///
-    /// The processor has NEON.
+    /// The processor must support NEON.
     #[cfg(target_arch = "aarch64")]
     unsafe fn within_neon(values: &[Self; neon::WIDTH], span: &neon::WideSpan<Self>)
     -> neon::Bytes;
@@ -84,18 +84,18 @@ macro_rules! lanes {
 
 lanes!(u8 u16 u32 u64);
 
-/// The number of positions compared between two branches.
+/// The number of positions that are compared between two branches.
 const TILE: usize = 64;
 
-/// For each of `N` rows, appends the positions at which the value is in the row's range to `found`,
-/// in ascending order, each increased by `base`.
+/// Finds, for each of `N` rows, the positions of the values in the row's range. Adds `base` to each
+/// position, and appends the results to `found` in ascending order.
 pub fn scan<A: Lane, const N: usize>(
     values: &[A],
     spans: &[Span<A>; N],
     base: u32,
     found: &mut [Vec<u32>; N],
 ) {
-    // An empty second column means that there is none.
+    // An empty second column means that there is no second column.
     let ranges =
         Ranges { values, second: &[] as &[u8], spans, second_spans: &[Span::default(); N], base };
     ranges.find::<false>(instructions(), found);
@@ -117,8 +117,8 @@ pub fn scan_two<A: Lane, B: Lane, const N: usize>(
     scan_two_by(instructions(), first, second, first_spans, second_spans, base, found);
 }
 
-/// Like [`scan_two`], but with the given instructions, which need not be the widest. Tests and
-/// benchmarks of these instructions use this function.
+/// Like [`scan_two`], but uses the given instructions, which need not be the widest. Tests and
+/// benchmarks use this function to compare instructions.
 ///
 /// # Panics
 ///
@@ -138,7 +138,7 @@ pub fn scan_two_by<A: Lane, B: Lane, const N: usize>(
     ranges.find::<true>(by, found);
 }
 
-/// Two columns, of which the second may be unused, and the ranges of `N` rows.
+/// Two columns and the ranges of `N` rows. The second column may be unused.
 #[derive(Clone, Copy)]
 struct Ranges<'a, A, B, const N: usize> {
     values: &'a [A],
@@ -151,7 +151,7 @@ struct Ranges<'a, A, B, const N: usize> {
 impl<A: Lane, B: Lane, const N: usize> Ranges<'_, A, B, N> {
     fn find<const TWO: bool>(self, by: Instructions, found: &mut [Vec<u32>; N]) {
         // The ranges are shifted here, before a call that is not inlined, because the compiler
-        // would otherwise undo it.
+        // would otherwise undo the shift.
         let moved = || (self.spans.map(Lane::moved), self.second_spans.map(Lane::moved));
         match by {
             #[cfg(target_arch = "x86_64")]
@@ -210,8 +210,8 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
 }
 
-/// The loop, compiled with the instructions of the function into which it is inlined. If there are
-/// shifted ranges, it compares with those.
+/// The loop, which is compiled with the instructions of the function into which it is inlined. If
+/// shifted ranges are given, values are compared with these.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -245,7 +245,7 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
                 }
             };
         }
-        // One branch for all rows, because most tiles have no hit.
+        // There is one branch for all rows, because most tiles contain no hit.
         if any.iter().fold(false, |all, &one| all | one) {
             let base = base + (tile * TILE) as u32;
             for row in (0..N).filter(|&row| any[row]) {
@@ -256,7 +256,7 @@ fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     rest::<A, B, TWO, N>(ranges, found);
 }
 
-/// Appends the positions in range after the last tile.
+/// Appends the positions in range that follow the last tile.
 #[inline(always)]
 fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -281,7 +281,7 @@ fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     }
 }
 
-/// Appends the positions in range, 32 of which at a time are found as the bits of a word.
+/// Appends the positions in range. The results for 32 positions at a time are the bits of a word.
 #[inline(always)]
 fn list<A: Lane, B: Lane, const TWO: bool>(
     first: &[A],
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The values are small, so that many are in range.
+    /// Returns small values, so that many of them are in range.
     fn column<T: From<u8>>(bytes: &[u8]) -> Vec<T> {
         bytes.iter().map(|&byte| T::from(byte)).collect()
     }

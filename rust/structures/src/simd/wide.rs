@@ -3,22 +3,22 @@
 #[cfg(target_arch = "x86_64")]
 use crate::instructions::Instructions;
 
-/// Work that is compiled for the instructions of its caller.
+/// Work that is compiled for the instructions that its caller may use.
 pub trait Work {
     /// The result of the work.
     type Output;
 
-    /// Does the work. Code that benefits from wide instructions must be inlined with
-    /// `#[inline(always)]`, both this method and the functions it calls. A closure would be
-    /// compiled separately, for every processor.
+    /// Does the work. Code that benefits from wide instructions must be marked `#[inline(always)]`,
+    /// including this method and the functions that it calls. A closure would be compiled
+    /// separately, without wide instructions.
     fn run(self) -> Self::Output;
 }
 
-/// Does `work`. On a processor with AVX2, the code compiled for AVX2 is used. Every 64-bit ARM
-/// processor has NEON, so the compiler uses it anyway.
+/// Does `work`. On a processor with AVX2, the code that is compiled for AVX2 runs. Every 64-bit ARM
+/// processor has NEON, so the compiler always uses NEON there.
 ///
-/// JUSTIFICATION - Benefit: eight numbers are compared at a time instead of four, in a loop of an
-/// operator that does not depend on the processor. Soundness: the features are checked first.
+/// JUSTIFICATION - Benefit: loops in operators compare eight numbers at a time instead of four,
+/// without processor-specific code. Soundness: the processor's features are checked first.
 #[inline]
 pub fn wide<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]

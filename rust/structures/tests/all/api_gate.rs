@@ -1,5 +1,5 @@
-//! Tests what the block gate's handles allow and reject, with invalid input. Other files test races
-//! and the order of rows.
+//! Tests what the block gate's handles allow, and how they reject invalid input. Other files test
+//! races and the order of rows.
 //!
 //! The tests do not push after a close, because `close` consumes the source.
 
@@ -10,7 +10,8 @@ use tidegate_structures::gate::{
     BlockGate, BlockReader, BlockSource, MAX_SOURCES, Next, Rejection, Tier, TooManySources,
 };
 
-/// Fails to compile if `T` is `Sync`: then both implementations apply, so the call is ambiguous.
+/// Fails to compile if `T` is `Sync`, because both implementations then apply and the call is
+/// ambiguous.
 macro_rules! assert_send_and_not_sync {
     ($($handle:ty),*) => {$({
         fn is_send<T: Send>() {}
@@ -116,7 +117,7 @@ fn what_is_out_of_order_comes_back() {
     assert!(matches!(readers[0].next_block(), Next::NotYet));
 }
 
-/// A reader does not read. Its source receives an error before memory is allocated, and can
+/// A reader does not read. The source receives an error before any memory is allocated, and it can
 /// continue later.
 #[test]
 fn a_silent_reader_fills_the_gate_and_no_more() {

@@ -1,9 +1,9 @@
-//! A model of a gate that is obviously correct, on one thread, and random histories that are run on
+//! An obviously correct model of a gate on one thread, and random histories that are run both on
 //! the model and on a gate.
 //!
-//! Every result must equal the model's: the row, "nothing is ready", or the end. The comparison
-//! detects a wrong order, rows that are lost, duplicated or returned too early, and inexact
-//! readiness. It does not detect races. The crate of the published algorithms also uses this file.
+//! Every result must equal that of the model: a row, "nothing is ready", or the end. The comparison
+//! detects rows that are out of order, lost, duplicated, or returned too early or too late. It does
+//! not detect races. The crate with the published algorithms also uses this file.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -17,12 +17,12 @@ pub(crate) type Row = (i64, Rank, u64);
 /// A source's tier and number.
 pub(crate) type Rank = (Tier, u16);
 
-/// The contract, word for word, over sets.
+/// The contract of a gate, expressed literally in terms of sets.
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) rows: BTreeSet<Row>,
-    /// The promise of each source, or `None` if it is closed, and the number of rows that it
-    /// pushed.
+    /// For each source, its promise and the number of rows that it has pushed. The promise is
+    /// `None` if the source is closed.
     pub(crate) sources: Vec<(Option<i64>, u64)>,
     /// The sources in the last tier.
     pub(crate) last: BTreeSet<usize>,
@@ -44,7 +44,8 @@ impl Model {
         row
     }
 
-    /// For every other source j: watermark(j) > ts, or watermark(j) == ts and j sorts after.
+    /// Returns whether, for every other source j, watermark(j) > ts, or watermark(j) == ts and j
+    /// sorts after the row's source.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
             let rank = self.rank(other);
@@ -92,15 +93,15 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A gate on which histories are run.
+/// A gate on which histories can be run.
 pub(crate) trait Gate {
     type Source;
     type Reader;
 
-    /// The maximum number of reads in a step.
+    /// The maximum number of reads per step.
     const READS: usize;
 
-    /// Creates a gate with the given number of sources, and one reader.
+    /// Creates a gate with the given number of sources and one reader.
     fn new(sources: usize) -> (Vec<Self::Source>, Self::Reader);
 
     /// Pushes rows, which the gate must accept.
@@ -113,13 +114,13 @@ pub(crate) trait Gate {
 
     fn close(source: Self::Source);
 
-    /// Returns another source, with its number and its promise.
+    /// Forks a source. Returns the new source with its number and its promise.
     fn fork(source: &mut Self::Source) -> (Self::Source, u16, i64);
 
     fn fork_reader(reader: &Self::Reader) -> Self::Reader;
 
-    /// Reads once, and returns whether there was anything. The result must be the model's next one,
-    /// from the row `at` onwards. Advances `at`.
+    /// Reads once and returns whether anything was ready. The result must be what the model returns
+    /// from row `at` onwards. Advances `at`.
     fn read(
         reader: &mut Self::Reader,
         at: &mut Option<Row>,

@@ -1,10 +1,12 @@
-//! Short concurrent histories of a gate. Each is searched for an order that the contract allows.
+//! Records short concurrent histories of a gate, and searches each history for an order that the
+//! contract allows.
 //!
-//! The begin and end of each call are recorded. Some order of the calls must agree with these times
-//! and with the sequential gate. The search also detects results that are wrong only for a moment,
-//! such as "nothing is ready" when a row was ready. Histories are short, because otherwise the
-//! search would not end. The interleaving of the threads is random; rare interleavings are left to
-//! the loom models. The crate of the published algorithms also uses this file.
+//! The start and end of each call are recorded. There must be an order of the calls that agrees
+//! with these times and with a sequential gate. The search also detects results that are wrong only
+//! for a moment, such as "nothing is ready" when a row was ready. Histories are short, because the
+//! search would otherwise take too long. The interleaving of the threads is random, and rare
+//! interleavings are left to the loom models. The crate with the published algorithms also uses
+//! this file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -18,17 +20,17 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// The action and result of a call.
+/// The action of a call, and its result.
 #[derive(Clone, Debug)]
 pub(crate) enum Did {
     Push(i64),
     Advance(i64),
     Close,
-    /// The rows returned, and the result of the call.
+    /// The rows that were returned, and the result of the call.
     Read(Vec<Row>, Next<()>),
 }
 
-/// A call, and the ticks of one clock at its begin and end.
+/// A call, and the ticks of a common clock at the start and end of the call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) begin: usize,
@@ -51,10 +53,10 @@ impl Recorder<'_> {
     }
 }
 
-/// Returns whether some order of the calls agrees with their times and with the sequential gate.
+/// Returns whether some order of the calls agrees with their times and with a sequential gate.
 ///
-/// Threads below `sources` are sources. The state of the gate is a function of the number of calls
-/// of each thread that have been ordered, so each state is visited once.
+/// Threads below `sources` are sources. The state of the gate depends only on how many calls of
+/// each thread have been ordered. Each state is therefore visited only once.
 pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     let mut visited = HashSet::new();
     let mut stack = vec![vec![0usize; threads.len()]];
@@ -79,7 +81,8 @@ pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     false
 }
 
-/// Returns whether the gate may return this result after `done` calls of each thread.
+/// Returns whether a gate may return this result after the calls that are counted per thread in
+/// `done`.
 fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
     let Did::Read(given, answer) = did else { return true };
     let mut rows = BTreeSet::new();
@@ -131,7 +134,7 @@ fn meet(met: &Counter, threads: usize) {
     }
 }
 
-/// Returns the calls of one source. Its times rise slowly, so that ties with other sources are
+/// Returns the calls of one source. The times rise slowly, so that ties with other sources are
 /// frequent.
 fn source_calls(random: &mut Random) -> Vec<Did> {
     let mut ts = 0;
@@ -148,7 +151,7 @@ fn source_calls(random: &mut Random) -> Vec<Did> {
 pub(crate) const SOURCES: usize = 2;
 pub(crate) const READERS: usize = 2;
 
-/// Records a history: `source` makes one call of a source, and `read` makes one call of a reader.
+/// Records a history: `source` makes one call on a source, and `read` makes one call on a reader.
 pub(crate) fn history<S: Send, R: Send>(
     seed: u64,
     sources: Vec<S>,

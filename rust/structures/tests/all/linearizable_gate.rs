@@ -30,7 +30,7 @@ fn linearizable_blocks() {
     }
 }
 
-/// The search rejects histories that no gate can have.
+/// The search rejects histories that are impossible for any gate.
 #[test]
 fn the_search_finds_wrong_answers() {
     let call = |begin, end, did| Call { begin, end, did };

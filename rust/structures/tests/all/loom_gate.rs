@@ -1,15 +1,16 @@
-//! Explores every interleaving that loom models for small cases of the block gate.
+//! Explores all interleavings that loom can model in small cases of the block gate.
 //!
 //! `make loom` runs these tests, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
 //!
-//! Under loom, a segment has one node, a block two rows, and a list two levels, and memory is
-//! reclaimed at every step, so the rare paths are taken all the time. The models detect orderings
-//! that are too weak: a row that is read before it is written, or memory that is freed while it is
-//! read. Both are racing accesses to a checked cell. The models also detect rows that are lost,
-//! duplicated or returned too early, and leaks of counted payloads. The models cannot cover more
-//! than three threads, long histories, or machines weaker than loom's model, which does not reorder
-//! loads. Preemptions are bounded by 2 or 3, because the full search would take hours. Debug
-//! assertions are enabled, as in the profile: they read keys, which are checked cells as well.
+//! Under loom, a segment has one node, a block has two rows, and a list has two levels. Memory is
+//! reclaimed at every step. Rare paths are therefore taken constantly. The models detect orderings
+//! that are too weak: a row is then read before it is written, or memory is freed while it is read.
+//! Loom reports both kinds of races, because the data is in checked cells. The models also detect
+//! rows that are lost, duplicated or returned too early, and leaks of counted payloads. The models
+//! cannot cover more than three threads, long histories, or machines whose memory order is weaker
+//! than loom's model, which does not reorder loads. The number of preemptions is limited to 2 or 3,
+//! because a full search would take hours. Debug assertions are enabled, as the profile specifies.
+//! These assertions read keys, which are also in checked cells.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

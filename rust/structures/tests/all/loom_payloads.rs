@@ -1,4 +1,4 @@
-//! Counted payloads for the loom models of gates. The crate of the published algorithms also uses
+//! Counted payloads for the loom models of gates. The crate with the published algorithms also uses
 //! this file.
 
 use loom::sync::Arc;

@@ -1,6 +1,6 @@
-//! Compares the block gate with a model that is obviously correct (`gate_model.rs`), on one thread,
-//! also with sources in two tiers. These tests do not detect races: see `loom_gate.rs` and
-//! `stress_gate.rs`.
+//! Compares the block gate with an obviously correct model (`gate_model.rs`) on one thread. Some
+//! tests have sources in two tiers. These tests do not detect races (see `loom_gate.rs` and
+//! `stress_gate.rs`).
 
 use proptest::prelude::*;
 use tidegate_structures::gate::{BlockGate, BlockReader, BlockSource, Next, Rejection, Tier};
@@ -60,7 +60,7 @@ impl Gate for Blocks {
     }
 }
 
-/// Reads a block, and returns whether there was one.
+/// Reads a block and returns whether there was one.
 fn read_block(
     reader: &mut BlockReader<Vec<i64>>,
     at: &mut Option<Row>,
@@ -90,7 +90,7 @@ fn read_block(
     Ok(true)
 }
 
-/// A step of a gate with sources in two tiers. The source is chosen at random.
+/// A step of a history in which a gate has sources in two tiers. The source is chosen at random.
 #[derive(Clone, Debug)]
 enum TierStep {
     Push { source: usize, rises: Vec<u8> },
@@ -115,7 +115,7 @@ fn tier_step() -> impl Strategy<Value = TierStep> {
     ]
 }
 
-/// Compares a block gate that has sources in two tiers and two readers with the model.
+/// Runs a history on a block gate that has sources in two tiers and two readers, and on the model.
 fn run_tiers(are_last: Vec<bool>, steps: Vec<TierStep>) -> Result<(), TestCaseError> {
     let mut model =
         Model { sources: vec![(Some(i64::MIN), 0); are_last.len()], ..Model::default() };

@@ -1,12 +1,12 @@
-//! Compares every index with a `BTreeSet` of keys and ages, over sliding windows: both must find
-//! the same rows.
+//! Compares every index with a `BTreeSet` of keys and ages, over sliding windows. The index and the
+//! set must find the same rows.
 //!
-//! Keys are uniform, Gaussian, skewed, drifting, few, or at the ends of the 64-bit range. Windows
-//! grow, slide, shrink and become empty. Numbers wrap around, and merges happen at every row,
-//! seldom or never. These tests cannot detect races, for which see the loom models of indexes that
-//! threads share.
+//! Keys are uniform, Gaussian, skewed, drifting, few in number, or at the ends of the 64-bit range.
+//! Windows grow, slide, shrink and become empty. Numbers wrap around. Merges happen for every row,
+//! seldom or never. These tests cannot detect races, which are covered by the loom models of shared
+//! indexes.
 //!
-//! `indexes.rs` lists the indexes of this crate. The crate of the published algorithms runs this
+//! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs this
 //! file with its own indexes.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -45,7 +45,7 @@ impl Keys {
     }
 }
 
-/// A window of rows by age, oldest first, and the set that searches them.
+/// A window of rows by age, oldest first, and the set in which the rows are looked up.
 struct Oracle {
     rows: VecDeque<i64>,
     by_key: BTreeSet<(i64, usize)>,
@@ -78,8 +78,8 @@ impl Oracle {
     }
 }
 
-/// Slides windows of these sizes over the keys. Every few rows, searches for ranges whose width is
-/// given by `width`.
+/// Slides windows of these sizes over the keys. Once every few rows, searches for ranges whose
+/// width is given by `width`.
 fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
     let mut random = Random::new(seed);
     let mut indexes = indexes();
@@ -103,7 +103,7 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
             }
         }
         nth += some;
-        // 2. Rows are removed until the window has its size.
+        // 2. Rows are removed until the window has the intended size.
         let size = sizes[nth / 400 % sizes.len()];
         let gone = oracle.rows.len().saturating_sub(size);
         let batch: Vec<Entry> =
@@ -115,7 +115,7 @@ fn slide(keys: Keys, sizes: &[usize], width: u64, seed: u64, rows: usize) {
                 index.remove_all(&batch);
             }
         }
-        // 3. Ranges are searched.
+        // 3. Ranges are looked up.
         let len = oracle.rows.len();
         let ranges: Vec<(i64, i64, usize, usize)> = (0..3)
             .map(|_| {
@@ -188,7 +188,7 @@ proptest! {
     }
 }
 
-/// Match rates from 1/16 to 1024 rows per probe, over a window with three levels of nodes.
+/// Searches with 1/16 to 1024 matching rows per probe, over a window with three levels of nodes.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
     for rate in [-4, 0, 4, 8, 10_i32] {
@@ -219,7 +219,7 @@ fn memory_stays_bounded_while_a_window_slides() {
     }
 }
 
-/// Rows without a value have numbers, but are not in any index.
+/// Rows without a value have numbers but are not in any index.
 #[test]
 fn rows_that_were_never_inserted_are_not_found() {
     for (name, mut index) in indexes() {

@@ -1,5 +1,5 @@
-//! Counted payloads for the stress tests of gates. The crate of the published algorithms also uses
-//! this file.
+//! Counted payloads for the stress tests of gates. The crate with the published algorithms also
+//! uses this file.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// Returns how far a source's time rises: often not at all, seldom far.
+/// Returns how far a source's time rises. The time often does not rise at all, and it seldom rises
+/// far.
 pub(crate) fn rise(random: &mut Random) -> i64 {
     match random.below(10) {
         0..4 => 0,
@@ -19,8 +20,8 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
     }
 }
 
-/// A payload that counts how many payloads are alive, and owns memory, so that sanitizers detect
-/// misuse.
+/// A payload that counts how many payloads are alive. The payload owns memory, so that sanitizers
+/// can detect misuse.
 pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,
@@ -35,7 +36,7 @@ impl CountedPayload {
 
 impl Drop for CountedPayload {
     fn drop(&mut self) {
-        // A sanitizer detects if the memory has been freed.
+        // If the memory has been freed, a sanitizer detects this access.
         std::hint::black_box(*self.row);
         self.alive.subtract(1);
     }

@@ -1,10 +1,10 @@
-//! Random numbers for the gates' tests.
+//! Random numbers for the tests of gates.
 
-/// An xorshift generator, seeded by number.
+/// An xorshift generator that is seeded with a number.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Creates a generator with a different start for every seed.
+    /// Creates a generator with a different initial state for every seed.
     pub(crate) fn new(seed: u64) -> Self {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

@@ -1,22 +1,23 @@
-//! Tests the block gate with more threads than cores. The rows of every reader are compared with
-//! the sorted rows, and payloads are counted.
+//! Tests the block gate with more threads than cores. The rows that each reader receives are
+//! compared with the sorted rows, and payloads are counted.
 //!
 //! `.github/scripts/stress.sh` runs this file, `linearizable_gate.rs`, and the corresponding tests
-//! of the row gate (`rust/papers/tests`) in three ways. The script runs them unchanged, and under
-//! AddressSanitizer and ThreadSanitizer. It also runs the tests with `--cfg tidegate_stress`, which
-//! makes segments of one node and blocks of two rows, and reclaims memory at every step. Seeds are
-//! printed on failure.
+//! of the row gate (`rust/papers/tests`) in three ways. The script runs them without changes, under
+//! AddressSanitizer and under ThreadSanitizer. The script also runs the tests with `--cfg
+//! tidegate_stress`. With this option, segments have one node, blocks have two rows, and memory is
+//! reclaimed at every step. Seeds are printed on failure.
 //!
-//! The tests detect errors that happen often enough in many rows on this machine's memory model.
-//! x86-64 reorders less than the language allows, so an ordering that is too weak shows only if the
-//! compiler makes use of it. AddressSanitizer detects memory that is used after it was freed, and
-//! leaks. ThreadSanitizer detects two accesses to plain memory in the executed code that no atomic
-//! orders, on any processor. ThreadSanitizer does not recognize the reference counts of `Arc`,
-//! because their fences are in the standard library, which is not instrumented. Under
-//! ThreadSanitizer, only the row gate's tests therefore run, since the block gate passes memory
-//! from block to block through reference counts. `thread_sanitizer.txt` suppresses reports about
-//! reference counts. `loom_gate.rs` and AddressSanitizer test that reference counts keep memory
-//! alive. Helgrind and DRD report errors in correct code.
+//! The tests detect errors that occur often enough among many rows under this machine's memory
+//! model. x86-64 reorders less than the language allows. An ordering that is too weak therefore
+//! shows only if the compiler takes advantage of it. AddressSanitizer detects leaks, and memory
+//! that is used after it has been freed. On any processor, ThreadSanitizer detects two accesses to
+//! plain memory in the executed code that are not ordered by an atomic. ThreadSanitizer does not
+//! recognize the reference counts of `Arc`, because their fences are in the standard library, which
+//! is not instrumented. Only the row gate's tests therefore run under ThreadSanitizer, because the
+//! block gate passes memory from block to block through reference counts. `thread_sanitizer.txt`
+//! suppresses reports about reference counts. `loom_gate.rs` and AddressSanitizer check that
+//! reference counts keep memory alive. Helgrind and DRD are not used, because they report errors in
+//! correct code.
 
 use std::sync::Arc;
 use std::thread;

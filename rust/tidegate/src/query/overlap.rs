@@ -65,7 +65,7 @@ pub struct OverlapJoin {
     pub options: JoinOptions,
 }
 
-/// The memory of pairs, as shown in an explanation.
+/// The memory that pairs take up, as shown in an explanation.
 pub(crate) const OF_PAIRS: &str = " + 8 per pair, for up to 4,194,304 pairs at a time";
 
 /// The algorithm, as shown in an explanation.

@@ -1,14 +1,14 @@
-//! An arena of nodes whose memory is kept as long as the tree exists.
+//! An arena that keeps the memory of its nodes for as long as the tree exists.
 
 use tidegate_sync::Lock;
 
 use crate::pieces::Pieces;
 
-/// Nodes by number. Threads read nodes without a lock, and allocate and return them.
+/// Nodes by number. Threads allocate and return nodes, and read them without a lock.
 ///
-/// A returned node becomes another node, but never anything else. A thread that still reads a
-/// returned node therefore reads numbers. The node's version shows the thread that these are not
-/// the numbers it searched for.
+/// The memory of a returned node is only reused for other nodes. A thread that is still reading a
+/// returned node therefore reads valid numbers. The node's version shows the thread whether these
+/// numbers belong to the node that it was looking for.
 #[derive(Debug)]
 pub(super) struct Arena<N> {
     nodes: Pieces<N>,
@@ -30,13 +30,13 @@ impl<N> Default for Arena<N> {
 }
 
 impl<N: Default> Arena<N> {
-    /// Returns the node with a number, or `None` if no node has had it yet.
+    /// Returns the node with the given number, or `None` if the number has never been used.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&N> {
         self.nodes.get(number)
     }
 
-    /// Allocates an unused node, which is unchanged since it was returned, and returns its number.
+    /// Allocates an unused node and returns its number. A reused node still has its old contents.
     pub(super) fn take(&self) -> u32 {
         self.spare.with(|spare| {
             if let Some(number) = spare.given_back.pop() {
@@ -49,7 +49,7 @@ impl<N: Default> Arena<N> {
         })
     }
 
-    /// Returns a node, to which nothing leads any more, to the arena.
+    /// Returns a node to the arena. The tree must no longer refer to this node.
     pub(super) fn give_back(&self, number: u32) {
         self.spare.with(|spare| spare.given_back.push(number));
     }

@@ -1,4 +1,4 @@
-//! A B+-tree that threads use concurrently, with optimistic lock coupling.
+//! A concurrent B+-tree with optimistic lock coupling.
 //!
 //! Leis, Haubenschild and Neumann, "Optimistic Lock Coupling: A Scalable and Efficient
 //! General-Purpose Synchronization Method" (IEEE Data Engineering Bulletin 42.1, 2019); Leis,
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A thread descends without writing anything. The thread locks only the nodes that it changes: the
-//! leaf, or a full or nearly empty node with its parent (and its neighbour).
+//! leaf, or a full or nearly empty node together with its parent and possibly a neighbour.
 
 mod arena;
 mod node;
@@ -23,11 +23,11 @@ use arena::Arena;
 use node::{FEW, Inner, Leaf, NONE, Node, Rank, pause};
 use tidegate_structures::index::{Probe, WindowIndex};
 
-/// Set in the number of a leaf.
+/// The bit that is set in the number of every leaf.
 const LEAF: u32 = 1 << 31;
 
-/// A B+-tree of rows by value, in which any number of threads insert, remove and search at the same
-/// time. A thread waits for another only while that one writes to a node.
+/// A B+-tree of rows, ordered by value. Any number of threads can insert, remove and search for
+/// rows at the same time. A thread waits only while another thread is writing to a node.
 ///
 /// ```
 /// use tidegate_structures::index::Probe;
@@ -52,7 +52,7 @@ pub struct OlcTree {
     inners: Arena<Inner>,
 }
 
-/// A node, and a version at which the node was in the place that the thread had reached.
+/// A node that a thread has reached, and the version of the node at that moment.
 #[derive(Debug)]
 struct NodeView<'a, N> {
     number: u32,
@@ -77,8 +77,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// A kind of node, which defines where such nodes are stored and how their numbers differ from
-/// those of other kinds.
+/// A kind of node. The kind defines where such nodes are stored, and how their numbers differ from
+/// those of the other kind.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 
@@ -133,19 +133,19 @@ impl OlcTree {
         OlcTree { root: CachePadded::new(AtomicU32::new(root)), leaves, inners: Arena::default() }
     }
 
-    /// Inserts a row, which must not be in the tree.
+    /// Inserts a row. The row must not already be in the tree.
     pub fn insert(&self, key: i64, row: u32) {
         until_done(|| self.try_insert((key, row)));
     }
 
-    /// Removes a row, and returns whether it was in the tree.
+    /// Removes a row and returns whether it was in the tree.
     pub fn remove(&self, key: i64, row: u32) -> bool {
         until_done(|| self.try_remove((key, row)))
     }
 
-    /// Appends the numbers of the rows that match the probe to `found`, by key and then by number.
-    /// The result includes all rows that are in the tree during the whole search, and may include
-    /// rows that are inserted or removed during the search.
+    /// Appends the numbers of the rows that match the probe to `found`, ordered by key and then by
+    /// number. The result includes all rows that are in the tree during the whole search. Rows that
+    /// are inserted or removed during the search may also be included.
     pub fn find(&self, probe: &Probe, found: &mut Vec<u32>) {
         let mut from = (probe.low, 0);
         if probe.low <= probe.high {
@@ -188,7 +188,8 @@ impl OlcTree {
         if self.root.load(Ordering::Acquire) == number { Ok(root) } else { Err(Restart) }
     }
 
-    /// Returns a node's child and its position, which belonged together at some moment (O2).
+    /// Returns a child of a node, and its position in that node. The child was at this position at
+    /// some moment during the call (O2).
     #[inline]
     fn child<'a>(&'a self, parent: NodeView<'a, Inner>, rank: Rank) -> Attempt<(Any<'a>, usize)> {
         let at = parent.node.place(rank);
@@ -236,7 +237,8 @@ impl OlcTree {
         }
     }
 
-    /// Splits a full node, or the root if it has no parent.
+    /// Splits a full node. If the node has no parent, it is the root, and a new root is created
+    /// above it.
     #[cold]
     fn split<N: NodeKind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;
@@ -314,7 +316,7 @@ impl OlcTree {
         Ok(())
     }
 
-    /// Balances a node that has few entries or children with its neighbour, or merges the two.
+    /// Balances a nearly empty node with its neighbour, or merges the two nodes.
     #[cold]
     fn even_out<N: NodeKind>(&self, (parent, at): Parent<'_>, few: NodeView<'_, N>) -> Attempt<()> {
         // 1. The neighbour to the right, or the one to the left of the last child. It is read
@@ -340,11 +342,12 @@ impl OlcTree {
         Ok(())
     }
 
-    /// Continues a search from the rank `from`, which increases as rows are found.
+    /// Continues a search at the rank `from`, and raises `from` as rows are found.
     fn try_find(&self, from: &mut Rank, probe: &Probe, found: &mut Vec<u32>) -> Attempt<()> {
         let mut leaf = self.leaf(*from)?;
         loop {
-            // 1. The rows of a leaf, which count if the leaf did not change in the meantime.
+            // 1. Read the rows of a leaf. They count only if the leaf has not changed in the
+            //    meantime.
             let (before, len) = (found.len(), leaf.node.len());
             let (mut last, mut is_end) = (None, false);
             for at in leaf.node.lower(*from)..len {
@@ -424,13 +427,13 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Returns whether the values read from the node since it was seen are consistent.
+    /// Returns whether the values read from the node since its version was read are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {
         if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }
     }
 
-    /// Acquires the node's lock if the node has not changed since it was seen.
+    /// Acquires the node's lock if the node has not changed since its version was read.
     fn lock(&self) -> Attempt<Exclusive<'a>> {
         self.node.lock().try_lock(self.version).ok_or(Restart)
     }

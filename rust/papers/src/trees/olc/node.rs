@@ -1,30 +1,31 @@
 //! Nodes that threads read while another thread writes to them.
 //!
-//! All fields of a node are atomic and are read without any ordering. The version of the node shows
-//! whether the values read are consistent. A method that writes is called by the thread that holds
-//! the node's lock, or before anything leads to the node.
+//! All fields of a node are atomic and are read without any ordering. The version of a node shows
+//! whether the values that a thread has read from the node are consistent. Only the thread that
+//! holds a node's lock may call a method that writes to the node, unless the node is not in the
+//! tree yet.
 
 use tidegate_sync::OptimisticLock;
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-/// The number of entries in a leaf and of children in an inner node.
+/// The maximum number of entries in a leaf, and of children in an inner node.
 pub(super) const FANOUT: usize = if cfg!(any(test, loom)) { 4 } else { 32 };
 
-/// A node with fewer entries or children receives some from a neighbour or is merged with it.
+/// A node with fewer entries or children takes some from a neighbour, or the two nodes are merged.
 pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 };
 
 /// Two neighbours are merged if they have at most this many entries or children together.
 const MERGED: usize = 3 * FANOUT / 4;
 
-/// In tests, yields to other threads from time to time, between any two steps of a thread in a
-/// node. On a few processors, threads would seldom be interrupted between these steps.
+/// In tests, occasionally yields to other threads between two steps within a node. With only a few
+/// processors, threads would rarely be interrupted there.
 #[inline]
 pub(super) fn pause() {
     #[cfg(all(test, not(loom)))]
     super::tests::yield_sometimes();
 }
 
-/// The key and the number of a row. No two rows have the same rank, so rows have a total order.
+/// The key and the number of a row. No two rows have the same rank, so rows are totally ordered.
 pub(super) type Rank = (i64, u32);
 
 /// Represents no leaf.
@@ -62,8 +63,8 @@ impl Ranks {
         self.rows[at].store(row, Ordering::Relaxed);
     }
 
-    /// Returns whether the rank at a position is below another. Row numbers are compared only if
-    /// the keys are equal.
+    /// Returns whether the rank at position `at` is below the given rank. Row numbers are compared
+    /// only if the keys are equal.
     #[inline]
     fn is_below(&self, at: usize, (key, row): Rank) -> bool {
         pause();
@@ -101,12 +102,13 @@ pub(super) trait Node: Default {
     /// Returns the number of entries or children.
     fn len(&self) -> usize;
 
-    /// Moves the upper half into a new node, which has the number `number`. Returns the least rank
-    /// that belongs to the new node.
+    /// Moves the upper half into a new node, whose number is `number`. Returns the lowest rank that
+    /// belongs to the new node.
     fn split(&self, right: &Self, number: u32) -> Rank;
 
-    /// Balances two neighbours. Returns the least rank that belongs to the right node, or `None` if
-    /// all entries are in the left one. `separator` is the current least rank.
+    /// Balances two neighbours. Returns the lowest rank that belongs to the right node, or `None`
+    /// if all entries are in the left one. `separator` is the lowest rank of the right node before
+    /// the call.
     fn even_out(&self, right: &Self, separator: Rank) -> Option<Rank>;
 
     #[inline]
@@ -148,7 +150,7 @@ impl Leaf {
         self.ranks.get(at)
     }
 
-    /// Returns the position of the first rank that is not below `rank`.
+    /// Returns the position of the first rank at or above `rank`.
     #[inline]
     pub(super) fn lower(&self, rank: Rank) -> usize {
         self.ranks.count_below(self.len(), rank)
@@ -160,7 +162,7 @@ impl Leaf {
         self.set_len(len + 1);
     }
 
-    /// Removes a rank, and returns whether it was in the leaf.
+    /// Removes a rank and returns whether it was in the leaf.
     pub(super) fn remove(&self, rank: Rank) -> bool {
         let (len, at) = (self.len(), self.lower(rank));
         if at == len || self.get(at) != rank {
@@ -223,7 +225,7 @@ impl Node for Leaf {
     }
 }
 
-/// Children in order. A separator is greater than any rank of the child before it. Ranks equal to
+/// Children in order. A separator is greater than every rank in the child before it. Ranks equal to
 /// the separator belong to the child after it.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -287,7 +289,7 @@ impl Inner {
         self.separators.set(at, separator);
     }
 
-    /// Fills the node with these children and with one separator fewer.
+    /// Fills the node with these children and the separators between them.
     pub(super) fn fill(&self, separators: &[Rank], children: &[u32]) {
         separators.iter().enumerate().for_each(|(at, &rank)| self.separators.set(at, rank));
         children.iter().enumerate().for_each(|(at, &child)| self.set_child(at, child));

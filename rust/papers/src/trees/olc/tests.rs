@@ -1,5 +1,5 @@
 //! Compares the tree with a `BTreeSet`, and tests it with threads that insert, remove and search
-//! concurrently. Nodes have four entries here, so they are split and merged all the time.
+//! concurrently. Nodes have at most four entries here, so they are split and merged constantly.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use tidegate_sync::Counter;
 use super::node::FANOUT;
 use super::*;
 
-/// Yields from time to time, at points that other threads cannot predict.
+/// Occasionally yields to other threads, at unpredictable points.
 pub(super) fn yield_sometimes() {
     thread_local! {
         static STATE: Cell<u32> = const { Cell::new(1) };
@@ -47,7 +47,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the height of a node, all of whose ranks must be at least `low` and below `high`.
+    /// Returns the height of a node. All ranks in the node must be at least `low` and below `high`.
     fn visit(&mut self, number: u32, low: Rank, high: Option<Rank>, is_root: bool) -> usize {
         match self.tree.look(number).unwrap() {
             Any::Leaf(leaf) => {
@@ -163,9 +163,9 @@ fn a_child_of_a_parent_that_was_split_meanwhile_is_left_alone() {
     assert_eq!(checked(&tree), (0..rows).map(|key| (key, 0)).collect::<Vec<_>>());
 }
 
-/// Rows whose numbers are a multiple of 16 stay in the tree, and all others slide through a window.
-/// Each search finds the permanent rows once and in order. No search finds a row at a key that the
-/// row does not have.
+/// Rows whose numbers are multiples of 16 stay in the tree, and all other rows pass through a
+/// sliding window. Each search must find the permanent rows once and in order. No search may find a
+/// row under another row's key.
 fn slide(threads: u32, rows: u32, keys: u32, seed: u32) {
     let key = |row: u32| i64::from((row ^ seed).wrapping_mul(0x9E37_79B9) % keys);
     let stays = |row: u32| row.is_multiple_of(16);

@@ -1,4 +1,4 @@
-//! The passes of the merge, with 256-bit instructions.
+//! The passes of the merge, implemented with 256-bit instructions.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi16, _mm256_blend_epi32, _mm256_loadu_si256, _mm256_max_epu16,
@@ -13,12 +13,13 @@ use crate::instructions::Instructions;
 /// The number of 16-bit lanes in a register.
 const HALF: usize = LANES / 2;
 
-/// Returns whether the features that this module and its callers need exist and may be used.
+/// Returns whether the processor has the features that this module and its callers need, and
+/// whether they may be used.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx2.are_used()
 }
 
-/// The passes for a processor for which [`is_supported`] returned `true`.
+/// The passes for processors on which [`is_supported`] returns `true`.
 pub(super) struct Avx2;
 
 impl Passes for Avx2 {
@@ -61,7 +62,7 @@ fn store(lanes: &mut [u16; HALF], values: __m256i) {
 fn sum_before(slots: &mut [u16]) -> u16 {
     let mut before = _mm256_setzero_si256();
     let mut most = _mm256_setzero_si256();
-    // The last lane of each half, copied to its whole half.
+    // The last lane of each half is copied to the whole half.
     let last = _mm256_set1_epi16(0x0f0e);
     let (chunks, rest) = slots.as_chunks_mut::<HALF>();
     assert!(rest.is_empty(), "the number of slots is a multiple of {HALF}");
@@ -84,12 +85,12 @@ fn sum_before(slots: &mut [u16]) -> u16 {
     lanes.into_iter().fold(0, u16::max)
 }
 
-/// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd
-/// positions in turn. The number of rounds needed is the number of words that share a slot.
+/// Odd-even transposition sort: compares and exchanges neighbours in pairs that begin alternately
+/// at even and odd positions. The number of rounds needed is the number of words that share a slot.
 ///
 /// # Safety
 ///
-/// `words` has [`LANES`] more elements than `len`.
+/// `words` must have [`LANES`] more elements than `len`.
 #[target_feature(enable = "avx2")]
 unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
     const AT_ONCE: usize = 8;

@@ -1,4 +1,4 @@
-//! The passes of the merge, with 512-bit instructions.
+//! The passes of the merge, implemented with 512-bit instructions.
 
 use std::arch::x86_64::{
     __m512i, _mm512_add_epi16, _mm512_loadu_si512, _mm512_mask_max_epu32,
@@ -10,12 +10,13 @@ use std::arch::x86_64::{
 use super::scatter::{LANES, Passes};
 use crate::instructions::Instructions;
 
-/// Returns whether the features that this module and its callers need exist and may be used.
+/// Returns whether the processor has the features that this module and its callers need, and
+/// whether they may be used.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx512.are_used()
 }
 
-/// The passes for a processor for which [`is_supported`] returned `true`.
+/// The passes for processors on which [`is_supported`] returns `true`.
 pub(super) struct Avx512;
 
 impl Passes for Avx512 {
@@ -40,7 +41,7 @@ impl Passes for Avx512 {
     }
 }
 
-/// Returns the positions of the lanes that are `by` lower, for a permutation.
+/// Returns the indices for a permutation that moves each lane up by `by` positions.
 const fn lanes_before(by: usize) -> [u16; LANES] {
     let mut places = [0; LANES];
     let mut lane = by;
@@ -90,12 +91,12 @@ fn sum_before(slots: &mut [u16]) -> u16 {
     lanes.into_iter().fold(0, u16::max)
 }
 
-/// Odd-even transposition sort: neighbours are exchanged, in pairs that begin at even and at odd
-/// positions in turn. The number of rounds needed is the number of words that share a slot.
+/// Odd-even transposition sort: compares and exchanges neighbours in pairs that begin alternately
+/// at even and odd positions. The number of rounds needed is the number of words that share a slot.
 ///
 /// # Safety
 ///
-/// `words` has [`LANES`] more elements than `len`.
+/// `words` must have [`LANES`] more elements than `len`.
 #[target_feature(enable = "avx512f")]
 unsafe fn settle(words: &mut [u32], len: usize, rounds: u16) {
     const AT_ONCE: usize = 16;

@@ -15,22 +15,22 @@ use crate::gate::key::{Key, RowId};
 /// Ready rows in merged order.
 pub struct Block<R: Run> {
     plan: Plan<R>,
-    /// The number of threads that have started to fill the block. The number is only a hint: two
-    /// threads may fill the block, and then the rows of one of them are used.
+    /// The number of threads that have started to fill the block. This number is only a hint. If
+    /// two threads fill the block, the rows that one of them has written are used.
     fillers: Counter,
-    /// The rows. Written by the first thread that has filled the block.
+    /// The rows. The first thread that finishes filling the block writes this field.
     rows: OnceLink<Columns>,
-    /// Written by the reader that planned the next block.
+    /// The reader that plans the next block writes this field.
     pub(super) next: OnceLink<Block<R>>,
 }
 
-/// The plan of a block, which determines its rows.
+/// The plan of a block. The plan determines which rows are in the block.
 pub(super) struct Plan<R> {
     /// The runs that contain the rows, ordered by rank and position.
     pub(super) runs: Vec<Arc<LogRecord<R>>>,
-    /// The pieces, slab by slab. Within a slab, they are ordered by rank and position.
+    /// The pieces, slab by slab. Within a slab, the pieces are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
-    /// The ends of each slab, among the pieces and among the rows.
+    /// The end of each slab, as an index into the pieces and as a number of rows.
     pub(super) slabs: Vec<(usize, usize)>,
     /// The key of the last row, or `None` if there are no rows.
     pub(super) last: Option<Key>,
@@ -100,8 +100,7 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
-    /// Returns the rows that the block contains of each of the [runs](Self::runs), which are
-    /// adjacent.
+    /// Returns, for each of the [runs](Self::runs), the range of its rows that are in this block.
     pub fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {
@@ -122,12 +121,13 @@ impl<R: Run> Block<R> {
         self.rows.peek().is_some()
     }
 
-    /// Returns whether the caller is the first that starts to fill the block.
+    /// Returns whether the caller is the first thread to start filling the block.
     pub(super) fn claim(&self) -> bool {
         self.fillers.add(1) == 0
     }
 
-    /// Returns each slab's range of rows and its pieces, which are ordered by rank and position.
+    /// Returns, for each slab, the range of its rows and its pieces. The pieces are ordered by rank
+    /// and position.
     fn slabs(&self) -> impl Iterator<Item = (Range<usize>, Vec<(RowId, &[i64])>)> {
         let (mut piece, mut row) = (0, 0);
         self.plan.slabs.iter().map(move |&(piece_end, row_end)| {
@@ -168,7 +168,7 @@ impl<R: Run> fmt::Debug for Block<R> {
     }
 }
 
-/// A block that may not be filled yet.
+/// A block that may not have been filled yet.
 #[derive(Debug)]
 pub struct PlannedBlock<R: Run>(pub(super) Arc<Block<R>>);
 
@@ -185,8 +185,8 @@ impl<R: Run> PlannedBlock<R> {
         self.0.len()
     }
 
-    /// Returns the rows as ranges of runs, ordered by rank and position. The block itself is not
-    /// filled, since some consumers only need to know which rows are ready.
+    /// Returns the rows as ranges of runs, ordered by rank and position. Calling this method does
+    /// not fill the block, because some consumers only need to know which rows are ready.
     pub fn pieces(&self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];
@@ -199,12 +199,12 @@ impl<R: Run> PlannedBlock<R> {
         plan.runs.iter().map(|record| record.rows()).zip(rows)
     }
 
-    /// Writes the times and sources of the rows to the caller's arrays without filling the block,
-    /// for a gate with a single reader.
+    /// Writes the times and sources of the rows to the caller's arrays without filling the block.
+    /// This method is meant for a gate with a single reader.
     ///
     /// # Panics
     ///
-    /// Panics unless `ts` and `sources` have one place for each row.
+    /// Panics unless `ts` and `sources` have one element per row.
     pub fn write(&self, filler: &mut Filler, ts: &mut [i64], sources: &mut [u16]) {
         assert_eq!((ts.len(), sources.len()), (self.len(), self.len()), "one place for each row");
         for (rows, pieces) in self.0.slabs() {
@@ -218,13 +218,13 @@ impl<R: Run> PlannedBlock<R> {
 pub struct Filler {
     of_ids: Scatter<RowId>,
     of_sources: Scatter<u16>,
-    /// The memory of a block that was passed, for the next block.
+    /// The memory of a block that the reader has passed, for reuse by the next block.
     spare: Columns,
 }
 
 impl Filler {
     fn memory(&mut self, rows: usize) -> Columns {
-        // A block of few rows does not use the memory of a large one.
+        // A block with few rows does not reuse the memory of a large block.
         if rows < BLOCK_ROWS / 4 {
             return Columns::new(rows);
         }
@@ -238,7 +238,7 @@ impl Filler {
         }
     }
 
-    /// Keeps the memory of a block that is not used elsewhere.
+    /// Keeps the memory of a block for reuse, unless the block is still used elsewhere.
     pub(super) fn recycle<R: Run>(&mut self, block: Arc<Block<R>>) {
         if let Some(mut block) = into_inner(block) {
             self.keep(block.rows.take().and_then(into_inner));

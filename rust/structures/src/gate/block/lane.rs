@@ -1,5 +1,5 @@
-//! A reader's view of the sources: how far it has followed each log, and the rows that it has not
-//! handed out yet.
+//! A reader's view of the sources: how far the reader has followed each log, and which rows it has
+//! not handed out yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,14 +15,14 @@ use crate::gate::promise::{Promise, Sources};
 pub(super) struct SourceLane<R> {
     /// The last entry that was followed.
     seen: Arc<LogRecord<R>>,
-    /// The promise of the source, up to that entry.
+    /// The promise of the source as of that entry.
     promise: Promise,
     /// Runs with rows that are not in a block yet, oldest first.
     runs: VecDeque<Arc<LogRecord<R>>>,
     /// The first row of the oldest run that is not in a block yet.
     start: usize,
-    /// The position that the block being planned has reached, or the start if no block is being
-    /// planned.
+    /// The position up to which rows belong to the block being planned, or the start if no block is
+    /// being planned.
     cursor: Cursor,
 }
 
@@ -36,8 +36,8 @@ struct Cursor {
 /// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Before that, this field
-    /// contains the number of the lane and of the run in the lane.
+    /// The number of the run in the block, once the block has been planned. Before the block is
+    /// planned, this field contains the number of the run in its lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,
@@ -67,8 +67,8 @@ impl<R: Run> SourceLane<R> {
         self.runs.get(self.cursor.run).map(|record| record.rows().run.ts()[self.cursor.row])
     }
 
-    /// Returns how many rows from the cursor onwards do not sort after `last`. `likely` is an
-    /// estimate.
+    /// Returns the number of rows from the cursor onwards that do not sort after `last`. `likely`
+    /// is an estimate.
     #[inline]
     fn count(&self, last: Key, likely: usize) -> usize {
         let Cursor { run, mut row } = self.cursor;
@@ -86,7 +86,8 @@ impl<R: Run> SourceLane<R> {
         count
     }
 
-    /// Advances the cursor by `rows` rows, and appends the pieces that it passes to `pieces`.
+    /// Advances the cursor by `rows` rows. Each piece that the cursor passes is appended to
+    /// `pieces`.
     #[inline]
     fn advance(&mut self, lane: usize, mut rows: usize, pieces: &mut Vec<Piece>) {
         while rows > 0 {
@@ -110,7 +111,7 @@ impl<R: Run> SourceLane<R> {
         self.runs.range(..run + begun)
     }
 
-    /// Returns the key of the row before the cursor, if it is after the start.
+    /// Returns the key of the row before the cursor, if the cursor is after the start.
     fn last_passed(&self) -> Option<Key> {
         let Cursor { run, row } = self.cursor;
         let (run, row) = match (run, row) {
@@ -122,20 +123,21 @@ impl<R: Run> SourceLane<R> {
         Some(Key { ts: pushed.run.ts()[row], id: pushed.first.plus(row) })
     }
 
-    /// Drops the rows before the cursor, which are in a block.
+    /// Drops the rows before the cursor, because they are now in a block.
     fn commit(&mut self) {
         self.runs.drain(..self.cursor.run);
         self.start = self.cursor.row;
         self.cursor.run = 0;
     }
 
-    /// Returns whether there are no rows left and there will be no more.
+    /// Returns whether no rows are left and no more rows can arrive.
     fn is_done(&self) -> bool {
         self.promise == Promise::Closed && self.runs.is_empty()
     }
 }
 
-/// Returns how many of the rows `ts`, of which the first is `first`, do not sort after `last`.
+/// Returns how many rows with the times `ts` do not sort after `last`. The id of the first row is
+/// `first`.
 #[inline]
 fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     // Rows at `last.ts` are included if their source ranks below that of `last`, and excluded if it
@@ -154,8 +156,8 @@ fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     if upto <= at_last { upto } else { at_last.max(lower_bound(ts, likely, |ts| ts < last.ts)) }
 }
 
-/// Returns the length of the prefix of sorted `ts` that is `below`. The search begins around
-/// `likely`.
+/// Returns the length of the prefix of the sorted `ts` for which `below` returns `true`. The search
+/// begins around `likely`.
 #[inline]
 fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize {
     let (mut from, mut window) = (0, likely.max(8));
@@ -167,8 +169,8 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources that a reader knows, sorted by rank. A reader knows each source whose start it has
-/// reached, except closed sources whose rows are all in blocks.
+/// The sources that a reader knows, sorted by rank. A reader knows a source if it has reached the
+/// source's start, unless the source is closed and all of its rows are in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
     by_rank: Vec<(Rank, SourceLane<R>)>,
@@ -214,7 +216,7 @@ impl<R: Run> Lanes<R> {
         })
     }
 
-    /// Returns the number of sources that have rows to hand out, or may have some.
+    /// Returns the number of sources that have rows to hand out or may still receive some.
     pub(super) fn open(&self) -> usize {
         self.by_rank.len()
     }
@@ -224,15 +226,15 @@ impl<R: Run> Lanes<R> {
         self.iter().filter_map(SourceLane::head).min()
     }
 
-    /// Returns how many rows from the cursors onwards do not sort after `last`. Writes the number
-    /// for each open source to `counts`.
+    /// Returns the number of rows from the cursors onwards that do not sort after `last`. Writes
+    /// the number of such rows for each open source to `counts`.
     pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
         counts.clear();
         counts.extend(self.iter().map(|lane| lane.count(last, likely)));
         counts.iter().sum()
     }
 
-    /// Advances the cursors by `counts`. Appends to `pieces` the pieces that the cursors pass,
+    /// Advances the cursors by `counts`. Each piece that a cursor passes is appended to `pieces`,
     /// ordered by rank and position.
     pub(super) fn advance(&mut self, counts: &[usize], pieces: &mut Vec<Piece>) {
         for (lane, (open, &rows)) in self.iter_mut().zip(counts).enumerate() {
@@ -259,7 +261,7 @@ impl<R: Run> Lanes<R> {
         self.iter().filter_map(SourceLane::last_passed).max()
     }
 
-    /// Drops the rows before the cursors, which are in a block.
+    /// Drops the rows before the cursors, because they are now in a block.
     pub(super) fn commit(&mut self) {
         self.iter_mut().for_each(SourceLane::commit);
         self.by_rank.retain(|(_, lane)| !lane.is_done());

@@ -7,15 +7,15 @@
 //! blocks           (none) ─▶ 3 4 7 8 ─▶ ...                       each published by one compare-and-swap
 //! ```
 //!
-//! A reader is at a block. If the next block exists, the reader moves to it. Otherwise, it
-//! determines how far the sources' promises reach, plans a block of the ready rows, and offers it
-//! as the next block. If another reader was faster, the reader drops its own block and uses the
-//! other one. Only the data determines which rows are next, so the blocks differ only in their
-//! boundaries. The first reader that reaches a block fills it, and readers share this work: see
-//! `reader.rs`.
+//! Each reader is positioned at a block. If the next block exists, the reader moves to that block.
+//! Otherwise, the reader determines how far the sources' promises reach. The reader then plans a
+//! block of the ready rows and offers this block as the next one. If another reader was faster, the
+//! reader drops its own block and uses the other reader's. The data alone determines which rows are
+//! next, so the two blocks can only differ in where they end. The first reader that reaches a block
+//! fills it, and readers share this work (see `reader.rs`).
 //!
-//! Readiness is determined per run, and rows are merged in slabs of about a thousand rows, see
-//! `scatter.rs`.
+//! Readiness is determined per run, and rows are merged in slabs of about a thousand rows (see
+//! `scatter.rs`).
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -42,11 +42,11 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// The number of bytes that a row needs in a block, for a time and an id. The memory is charged
-/// when the row is pushed.
+/// The number of bytes that a row's time and id need in a block. The memory for a block is charged
+/// when its rows are pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
-/// Creates block gates; see the module documentation.
+/// Creates block gates (see the module documentation).
 ///
 /// ```
 /// use tidegate_structures::gate::{BlockGate, Next};
@@ -145,13 +145,14 @@ impl<R: Run> BlockSource<R> {
         self.rank.number()
     }
 
-    /// Returns the time that the source has promised. No later row may be below it.
+    /// Returns the time that the source has promised. No subsequent row may be below this time.
     pub fn promised(&self) -> i64 {
         self.promised
     }
 
     /// Adds a run. The rows of the run must be sorted by time, and none may be below the source's
-    /// promise. A run that violates this, or for which there is no memory, is returned.
+    /// promise. A run is rejected and returned if it violates these rules or if there is no memory
+    /// for it.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
@@ -173,7 +174,7 @@ impl<R: Run> BlockSource<R> {
         Ok(())
     }
 
-    /// Promises that no later row has a smaller `ts`. A higher promise that was made before remains
+    /// Promises that no subsequent row will have a smaller `ts`. An earlier, higher promise remains
     /// in effect.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.promised {
@@ -182,19 +183,19 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Releases the run that was pushed last as soon as all readers have finished with it.
-    /// Otherwise, the run is kept until the source's next action.
+    /// Allows the most recently pushed run to be released as soon as all readers have finished with
+    /// it. Without this call, the run is kept until the source's next action.
     pub fn let_go(&mut self) {
         if let LogEntry::Rows(_) = self.last.entry {
             self.append(LogEntry::Advance(self.promised));
         }
     }
 
-    /// Promises that there are no more rows, like dropping the source.
+    /// Promises that no more rows follow. Dropping the source has the same effect.
     pub fn close(self) {}
 
-    /// Adds a source to this source's tier. The new source starts with this source's promise, and
-    /// gets the next number of the gate.
+    /// Adds a source to this source's tier. The new source starts with this source's promise and
+    /// receives the gate's next source number.
     pub fn fork(&mut self) -> Result<BlockSource<R>, TooManySources> {
         self.fork_at(self.rank.tier(), self.promised)
     }
@@ -204,8 +205,8 @@ impl<R: Run> BlockSource<R> {
     /// # Panics
     ///
     /// Panics unless every row of the new source sorts after this source's promise. The time `from`
-    /// must therefore be at least [`promised`](Self::promised). It must be greater than the promise
-    /// if this source is in the last tier and the new one is in the first.
+    /// must therefore be at least [`promised`](Self::promised). If this source is in the last tier
+    /// and the new one is in the first, `from` must be greater than the promise.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
@@ -229,7 +230,7 @@ impl<R: Run> BlockSource<R> {
     }
 }
 
-/// Returns the first row that is below the previous one.
+/// Returns the position of the first row whose time is below that of the previous row.
 fn first_descent(ts: &[i64]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if avx512::is_supported() {

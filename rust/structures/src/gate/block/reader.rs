@@ -17,32 +17,32 @@ use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
-/// The number of rows at which a block is long enough. The 128 KiB of a block stay in a core's own
-/// cache while they are read, and work that is done once per block is negligible.
+/// The number of rows after which a block ends. A block of this length, 128 KiB, stays in a core's
+/// own cache while it is read. The work that is done once per block is negligible at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// The number of rows that are merged together, which is small enough for the rows and their counts
-/// to stay in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
+/// The number of rows that are merged together. This number of rows, together with their counts,
+/// stays in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
 /// 236 M rows/s at k = 20, and 295, 313 and 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
-/// The number of rows per source that a slab should have. Determining the share of a source costs
-/// as much as a few rows.
+/// The number of rows per source that a slab should have. Determining how many rows a source
+/// contributes costs as much as processing a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// The number of blocks that a reader fills ahead while another thread fills the block that it
-/// needs. Eight blocks are enough for the number of threads that may share a gate, and need little
-/// memory.
+/// The number of blocks that a reader fills ahead while another thread is filling the block that
+/// the reader needs. Eight blocks are enough for the number of threads that may share a gate, and
+/// they need little memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.
 pub struct BlockReader<R: Run> {
-    /// The block returned last, or a block without rows, which is never returned.
+    /// The block that was returned last, or an empty block, which is never returned.
     at: Arc<Block<R>>,
     /// The blocks after `at` that this reader has reached.
     ahead: VecDeque<Arc<Block<R>>>,
     frontier: Frontier,
-    /// The rows that follow the last of the blocks ahead.
+    /// The rows that follow the last block in `ahead`.
     lanes: Lanes<R>,
     planner: Planner,
     filler: Filler,
@@ -64,9 +64,10 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Returns the next rows in merged order: all ready rows, but at most one block.
+    /// Returns the next rows in merged order. The result contains all ready rows, but at most one
+    /// block of them.
     ///
-    /// The block is borrowed until the next call, which releases it whatever it returns.
+    /// The block is borrowed until the next call, which always releases it.
     pub fn next_block(&mut self) -> Next<&Block<R>> {
         loop {
             if self.ahead.is_empty() {
@@ -86,8 +87,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Like [`next_block`](Self::next_block), but the caller has the block filled on any thread.
-    /// One reader can thus keep many threads busy.
+    /// Like [`next_block`](Self::next_block), but lets the caller fill the block on any thread. A
+    /// single reader can therefore keep many threads busy.
     pub fn next_planned(&mut self) -> Next<PlannedBlock<R>> {
         loop {
             if self.ahead.is_empty() {
@@ -105,7 +106,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Reaches one more block, which another reader has planned or this one plans.
+    /// Moves ahead to one more block. This reader plans the block unless another reader has already
+    /// done so.
     fn reach(&mut self) -> Next<()> {
         let last = self.ahead.back().unwrap_or(&self.at).clone();
         if let Some(next) = last.next.get() {
@@ -119,9 +121,8 @@ impl<R: Run> BlockReader<R> {
             self.offer(&last, Block::new(plan));
             return Next::Ready(());
         }
-        // Nothing is ready. The reader moves to a block without rows, so that the memory of the
-        // last block can be freed. Another reader may have done this already, or there may be new
-        // rows.
+        // Nothing is ready. The reader moves to an empty block, so that the memory of the last
+        // block can be freed. Another reader may have done this already, or there may be new rows.
         if last.len() > 0 && !self.offer(&last, Block::new(Plan::default())) {
             return Next::Ready(());
         }
@@ -132,8 +133,9 @@ impl<R: Run> BlockReader<R> {
         if self.frontier.is_end() { Next::End } else { Next::NotYet }
     }
 
-    /// Makes `block` the successor of `last`, and returns whether this succeeded. If another reader
-    /// was faster, follows that reader's block, which contains the same rows but may end elsewhere.
+    /// Makes `block` the successor of `last` and returns whether this succeeded. If another reader
+    /// was faster, follows that reader's block. That block begins with the same rows but may end
+    /// elsewhere.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -151,7 +153,7 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Moves past a block that another reader planned.
+    /// Moves past a block that another reader has planned.
     fn follow(&mut self, block: Arc<Block<R>>) {
         if let Some(last) = block.last() {
             // The planner had followed the logs far enough to see every row of the block. This
@@ -162,8 +164,8 @@ impl<R: Run> BlockReader<R> {
         self.ahead.push_back(block);
     }
 
-    /// Ensures that `block` is filled. If another thread is filling it, fills later blocks in the
-    /// meantime. Never waits.
+    /// Ensures that `block` is filled. If another thread is filling this block, fills subsequent
+    /// blocks in the meantime. Never waits.
     fn have_filled(&mut self, block: &Block<R>) {
         if block.is_filled() {
             return;
@@ -206,8 +208,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Returns the promise of all sources together, according to what this reader has seen: no row
-    /// that is not ready yet has a smaller `ts`. Returns `None` after all sources have closed.
+    /// Returns the combined promise of all sources, as far as this reader has seen. Every row that
+    /// is not ready yet has at least this `ts`. Returns `None` after all sources have closed.
     ///
     /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
     /// been returned.
@@ -215,11 +217,11 @@ impl<R: Run> BlockReader<R> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
 
-    /// Returns the rows that were pushed but not yet returned to this reader, ready or not, as
-    /// ranges of runs ordered by rank and position.
+    /// Returns the rows that have been pushed but not yet returned to this reader, whether or not
+    /// they are ready. The rows are given as ranges of runs, ordered by rank and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
-        // The lanes have dropped the rows of blocks ahead. These rows come first, and may be in the
-        // same runs.
+        // The lanes have dropped the rows of blocks ahead. These rows precede the others and may be
+        // in the same runs.
         assert!(self.ahead.is_empty(), "all blocks that the reader has reached have been returned");
         self.frontier.look_at_all(&mut self.lanes);
         self.lanes.unread()
@@ -243,15 +245,15 @@ impl<R: Run> fmt::Debug for BlockReader<R> {
 /// Determines the rows of the next block.
 #[derive(Debug, Default)]
 struct Planner {
-    /// The rows of each open source for the next slab.
+    /// The number of rows from each open source in the next slab.
     counts: Vec<usize>,
     /// The difference between the last and first event times of the previous slab.
     span: u64,
 }
 
 impl Planner {
-    /// Returns a block of the rows up to `bound`, or of the first of them, or `None` if there are
-    /// none.
+    /// Plans a block of the rows up to `bound`. If there are too many rows for one block, the block
+    /// contains only the first ones. Returns `None` if there are no rows up to `bound`.
     ///
     /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {
@@ -272,16 +274,16 @@ impl Planner {
         (rows > 0).then_some(plan)
     }
 
-    /// Finds the rows of a slab, up to `bound` and at most twice `slab`. Writes the number of rows
-    /// of each source to `counts`.
+    /// Determines the rows of a slab, up to `bound` and at most twice `slab`. Writes the number of
+    /// rows from each source to `counts`.
     fn slab<R: Run>(&mut self, bound: Key, slab: usize, lanes: &Lanes<R>) -> usize {
         let Some(first) = lanes.first_ts() else { return 0 };
         if first > bound.ts {
             return 0;
         }
         let likely = 2 * slab / lanes.open();
-        // The slab is widened only a few times, so that sparse rows make a small slab instead of a
-        // long search.
+        // The slab is widened only a few times, so that sparse rows lead to a small slab instead of
+        // a long search.
         let mut widenings = 3;
         loop {
             let ts = first.saturating_add_unsigned(self.span);
@@ -305,7 +307,7 @@ impl Planner {
         }
     }
 
-    /// Drops the rows up to `last`, which are in another reader's block.
+    /// Drops the rows up to `last`, because they are in another reader's block.
     fn skip<R: Run>(&mut self, last: Key, lanes: &mut Lanes<R>) {
         let likely = BLOCK_ROWS / lanes.open().max(1);
         lanes.count(last, likely, &mut self.counts);
@@ -314,7 +316,7 @@ impl Planner {
     }
 }
 
-/// Limits `counts` to `most` rows, in order.
+/// Reduces `counts` to a total of `most` rows, starting with the first source.
 fn cut(counts: &mut [usize], most: usize) -> usize {
     let mut left = most;
     for count in counts {

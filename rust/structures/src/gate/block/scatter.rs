@@ -1,12 +1,13 @@
 //! Sorts a slab of sorted pieces by writing each row to its final position.
 //!
-//! The rows of a slab are few and close in time. Each row becomes a 32-bit word with the same
-//! order. The upper part of a word is the event time minus the smallest one, and the lower part is
-//! the row's number, counted in order of source and position. The upper bits of a word select its
-//! slot. The rows of each slot are counted, the counts are summed to positions, and each word is
-//! written to its slot's next position. All of these passes are linear, without comparisons. Words
-//! that share a slot may be in the wrong order, which the next pass corrects. The last pass
-//! converts words back to rows.
+//! A slab contains only a few rows, whose times are close together. Each row is converted to a
+//! 32-bit word, and words sort in the same order as rows. The upper part of a word is the
+//! difference between the event time and the smallest one. The lower part is the row's number,
+//! counted by source and position. The upper bits of a word select its slot. The rows of each slot
+//! are counted, the counts are summed to obtain positions, and each word is written to the next
+//! position of its slot. All these passes are linear and need no comparisons. Words that share a
+//! slot may be in the wrong order, which the next pass corrects. The last pass converts words back
+//! to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -16,10 +17,10 @@
 //! # Trade-offs
 //!
 //! - Rows that are crowded into few slots, such as those with exponentially growing times, are
-//!   sorted by comparison, at the cost of a merge.
-//! - If the slab's times do not fit into a word, their lowest bits are dropped. Rows that differ
-//!   only in these bits are put in order at the end.
-//! - Two pieces are merged by comparison, which is cheaper in this case.
+//!   sorted by comparison, which costs as much as a merge.
+//! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
+//!   differ only in the dropped bits are put in order at the end.
+//! - If there are only two pieces, they are merged by comparison, because this is cheaper.
 
 use std::hint::select_unpredictable;
 
@@ -29,41 +30,43 @@ use super::avx2::{self, Avx2};
 use super::avx512::{self, Avx512};
 use crate::gate::key::RowId;
 
-/// The number of words in a slot above which all words are sorted by comparison. Below it,
+/// If any slot contains more words than this, all words are sorted by comparison. Otherwise,
 /// neighbours are exchanged.
 const CROWDED: u16 = 16;
 
-/// The maximum number of rows of a slab, so that a position fits into a slot.
+/// The maximum number of rows in a slab, which ensures that a position fits into a slot.
 pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 
-/// The number of slots is a multiple of this, and there is room for as many additional words.
+/// The number of slots is always a multiple of `LANES`, and there is always room for `LANES`
+/// additional words.
 pub(super) const LANES: usize = 32;
 
-/// The average distance that rows may have to move at the end before sorting them by comparison is
+/// If rows have to move farther than this on average at the end, sorting them by comparison is
 /// cheaper.
 const MOST_MOVES_PER_ROW: usize = 4;
 
-/// The two passes that a compiler does not vectorize by itself.
+/// The two passes that a compiler does not vectorize on its own.
 pub(super) trait Passes {
-    /// The number of slots per row. With more slots, fewer rows share a slot, and there are more
+    /// The number of slots per row. With more slots, fewer rows share a slot, but there are more
     /// counts to sum.
     const SLOTS_PER_ROW: usize;
 
-    /// Replaces each slot by the sum of the slots before it, which does not overflow, and returns
-    /// the largest one. The number of slots is a multiple of [`LANES`].
+    /// Replaces each slot by the sum of the slots before it, and returns the largest original slot.
+    /// The sums must not overflow, and the number of slots must be a multiple of [`LANES`].
     fn sum_before(slots: &mut [u16]) -> u16;
 
-    /// Sorts the first `len` of `words`. Each word's final position is among at most `crowd`
-    /// neighbours. [`LANES`] more words follow, none of which is smaller.
+    /// Sorts the first `len` of `words`. The final position of each word must be within a group of
+    /// at most `crowd` neighbours. After these words, there must be [`LANES`] more words, none of
+    /// them smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
 /// The data that is written for a row in addition to its time.
 pub(super) trait Label: Copy {
-    /// A label for places without a row.
+    /// The label for positions without a row.
     const NONE: Self;
 
-    /// Returns the label of the row `rows` after the first one of a piece.
+    /// Returns the label of the row that is `rows` positions after the first row of a piece.
     fn of(first: RowId, rows: usize) -> Self;
 }
 
@@ -94,9 +97,9 @@ pub(super) struct Scatter<L> {
     labels: Vec<L>,
     /// The event times, if they do not fit into a word.
     times: Vec<i64>,
-    /// The number of rows in each slot, later the slot's next position.
+    /// The number of rows in each slot, and later the slot's next position.
     slots: Vec<u16>,
-    /// The rows in order of time.
+    /// The rows, ordered by time.
     sorted: Vec<u32>,
 }
 
@@ -118,8 +121,8 @@ pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
     /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
-    /// stay in the order of the pieces. The given id is that of a piece's first row. If the times
-    /// of a piece are not sorted, the output is in any order.
+    /// stay in the order of the pieces. The id that is given with a piece belongs to its first row.
+    /// If the times of a piece are not sorted, the order of the output is unspecified.
     ///
     /// ```
     /// use tidegate_structures::gate::{RowId, Slabs};
@@ -132,14 +135,13 @@ impl Slabs {
     ///
     /// # Panics
     ///
-    /// Panics unless `ts` and `sources` have one place for each row, and there are at most 65,535
-    /// rows.
+    /// Panics unless `ts` and `sources` have one element per row and there are at most 65,535 rows.
     pub fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], sources: &mut [u16]) {
         self.0.merge(pieces, ts, sources);
     }
 }
 
-/// Determines how rows are written as words.
+/// The layout of a row that is stored as a word.
 ///
 /// ```text
 /// 0xtttt_tnnn      time less the smallest, scaled to fill its bits, and number
@@ -147,9 +149,9 @@ impl Slabs {
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     low: i64,
-    /// The number of bits of the row number.
+    /// The number of bits that hold the row number.
     number: u32,
-    /// The number of the lowest bits of the time that are dropped.
+    /// The number of low bits of the time that are dropped.
     lost: u32,
     /// The number of bits by which the remaining time is shifted up, to the upper end of the word.
     scale: u32,
@@ -168,7 +170,7 @@ impl Layout {
         }
     }
 
-    /// Returns the word of a row. The word contains `number` for any time.
+    /// Returns the word for a row. The word contains `number`, whatever the time is.
     #[inline(always)]
     fn word(self, ts: i64, number: usize) -> u32 {
         ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32
@@ -180,7 +182,7 @@ impl Layout {
         self.low.wrapping_add((u64::from(word) >> self.scale) as i64)
     }
 
-    /// Returns the row's number, which is below `2^number`.
+    /// Returns the number of the row, which is below `2^number`.
     #[inline(always)]
     fn row(self, word: u32) -> usize {
         word as usize & ((1 << self.number) - 1)
@@ -191,7 +193,7 @@ impl<L: Label> Scatter<L> {
     /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
     /// in the order of the pieces.
     ///
-    /// Each piece must be sorted. `ts` and `labels` must have exactly one place per row.
+    /// Each piece must be sorted. `ts` and `labels` must have exactly one element per row.
     pub(super) fn merge(&mut self, pieces: &[(RowId, &[i64])], ts: &mut [i64], labels: &mut [L]) {
         let rows: usize = pieces.iter().map(|(_, times)| times.len()).sum();
         assert!(
@@ -255,7 +257,7 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Writes each row as a word, and its label.
+    /// 1. Writes each row as a word, and writes its label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
@@ -329,7 +331,8 @@ impl<L: Label> Scatter<L> {
         self.write_labels(layout, labels);
     }
 
-    /// Compiled separately, without wide instructions: see [`gather`](crate::memory::gather).
+    /// This function is compiled separately, without wide instructions (see
+    /// [`gather`](crate::memory::gather)).
     #[inline(never)]
     fn write_labels(&self, layout: Layout, labels: &mut [L]) {
         for (label, &word) in labels.iter_mut().zip(&self.sorted) {
@@ -346,8 +349,8 @@ fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut 
     labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));
 }
 
-/// Merges two pieces from both ends at the same time, so that the processor need not wait for one
-/// comparison before the next. No branch depends on a time.
+/// Merges two pieces from both ends at the same time, so that the processor does not need to wait
+/// for one comparison before starting the next. No branch depends on a time.
 fn merge_two<L: Label>(
     (first_a, a): (RowId, &[i64]),
     (first_b, b): (RowId, &[i64]),
@@ -380,16 +383,16 @@ fn merge_two<L: Label>(
     }
 }
 
-/// Returns the smallest and the largest time of sorted pieces. Compiled separately, like
-/// `write_labels`.
+/// Returns the smallest and the largest time of sorted pieces. This function is compiled
+/// separately, like `write_labels`.
 #[inline(never)]
 fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {
     let ends = pieces.iter().filter_map(|(_, times)| Some((*times.first()?, *times.last()?)));
     ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// Sorts rows that are nearly sorted by time. Words with equal times are in order of their numbers,
-/// and stay so.
+/// Sorts rows that are nearly sorted by time. Words with equal times are already ordered by number
+/// and stay in this order.
 #[cold]
 fn put_right(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     let mut moves = ts.len() * MOST_MOVES_PER_ROW;
@@ -414,15 +417,15 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     }
 }
 
-/// The passes for any processor, including one with NEON. There, two or four lanes at a time would
-/// be little faster than four slots in one number and an insertion sort of words that are nearly in
-/// place.
+/// The passes for any processor, including those with NEON. NEON would process two or four lanes at
+/// a time. That would be hardly faster than packing four slots into one number and using insertion
+/// sort on words that are nearly in order.
 struct Portable;
 
 impl Passes for Portable {
     const SLOTS_PER_ROW: usize = 4;
 
-    /// Sums four slots at a time, as one number.
+    /// Sums four slots at a time, packed into one number.
     #[inline]
     fn sum_before(slots: &mut [u16]) -> u16 {
         const EACH: u64 = 0x0001_0001_0001_0001;
@@ -442,7 +445,7 @@ impl Passes for Portable {
         most
     }
 
-    /// Uses insertion sort, which adapts to the distance of words from their positions.
+    /// Uses insertion sort, which is fast if words are close to their final positions.
     #[inline]
     fn settle(words: &mut [u32], len: usize, _: u16) {
         for at in 1..len {
@@ -544,8 +547,8 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// The times fit into a word, so no rows are put in order at the end, and every pass must
-        /// be correct.
+        /// The times fit into a word. No rows are put in order at the end, so every pass must be
+        /// correct.
         #[test]
         fn oracle_a_slab_of_near_times_is_sorted(
             mut columns in vec(vec(0..1_000_000i64, 0..200), 1..8),
@@ -557,7 +560,7 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// The times do not fit into a word, and differ in the bits that are dropped.
+        /// The times do not fit into a word, and they differ in the bits that are dropped.
         #[test]
         fn oracle_a_slab_of_distant_times_is_sorted(
             mut columns in prop::collection::vec(prop::collection::vec(-50..50i64, 0..200), 1..8),

@@ -8,22 +8,22 @@ use super::{Probe, WindowIndex, take_run};
 use crate::memory;
 use crate::memory::gather::prefetch;
 
-/// The maximum number of levels of inner nodes in a tree of 2^31 rows, if each node is as empty as
-/// possible.
+/// The maximum number of levels of inner nodes. A tree of 2^31 rows has this many levels if each
+/// node is as empty as possible.
 const MAX_HEIGHT: usize = 16;
 
-/// A B+-tree with linked leaves; section 2.2.1 of the paper.
+/// A B+-tree with linked leaves (section 2.2.1 of the paper).
 ///
-/// Rows with equal keys are in the order in which they were inserted. The row that is removed,
-/// which is the oldest, is the first of them, so no search among equal keys is needed.
+/// Rows with equal keys are in insertion order. Only the oldest row is ever removed. The oldest row
+/// is the first one with its key, so no search among equal keys is needed.
 #[derive(Clone, Debug)]
 pub struct BPlusTree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
     root: u32,
-    /// The number of levels of inner nodes. If there are none, the root is a leaf.
+    /// The number of levels of inner nodes. If there are no inner nodes, the root is a leaf.
     height: usize,
-    /// The leaf with the least keys.
+    /// The leaf with the lowest keys.
     first: u32,
     len: usize,
 }
@@ -50,7 +50,7 @@ impl BPlusTree {
         BPlusTree { leaves, inners: Arena::default(), root, height: 0, first: root, len: 0 }
     }
 
-    /// Calls `each` with all rows in key order.
+    /// Calls `each` for every row, in key order.
     pub fn for_each(&self, mut each: impl FnMut(i64, u32)) {
         let mut at = self.first;
         while at != NONE {
@@ -87,7 +87,7 @@ impl BPlusTree {
     /// Moves to the next leaf.
     fn advance(&self, path: &mut Path) {
         let mut level = self.height;
-        // Goes up until there is a next child, and then down through the first children.
+        // Move up until there is a next child, and then down through the first children.
         loop {
             level -= 1;
             let (node, at) = path.steps[level];
@@ -103,7 +103,7 @@ impl BPlusTree {
         path.leaf = child(path.steps[self.height - 1]);
     }
 
-    /// Splits a full leaf, and returns the new leaf to its right.
+    /// Splits a full leaf and returns the new leaf to its right.
     #[cold]
     fn split(&mut self, path: &Path) -> u32 {
         let full = self.leaves.get_mut(path.leaf);
@@ -118,7 +118,7 @@ impl BPlusTree {
         if next != NONE {
             self.leaves.get_mut(next).previous = new;
         }
-        // The inner nodes above, as long as they are full.
+        // Then split the inner nodes above, as long as they are full.
         for &(node, at) in path.steps[..self.height].iter().rev() {
             let inner = self.inners.get_mut(node);
             if inner.len < FANOUT {
@@ -142,7 +142,7 @@ impl BPlusTree {
         new
     }
 
-    /// Merges a leaf with few entries with a neighbour, or removes it if it has no entries.
+    /// Merges a nearly empty leaf with a neighbour, or removes the leaf if it has no entries.
     #[cold]
     fn shrink_leaf(&mut self, path: &Path) {
         let Some(level) = self.height.checked_sub(1) else { return };
@@ -162,7 +162,7 @@ impl BPlusTree {
         }
     }
 
-    /// Removes a leaf from the list of leaves.
+    /// Unlinks a leaf from the list of leaves.
     fn unlink(&mut self, leaf: u32) {
         let Leaf { previous, next, .. } = *self.leaves.get(leaf);
         match previous {
@@ -175,8 +175,8 @@ impl BPlusTree {
         self.leaves.give_back(leaf);
     }
 
-    /// Removes a child from the path's inner node at `level`. If it was the last child, also
-    /// removes the node from its parent.
+    /// Removes a child from the path's inner node at `level`. If this was the node's last child,
+    /// also removes the node from its parent.
     fn remove_child(&mut self, path: &Path, level: usize, at: usize) {
         let (node, _) = path.steps[level];
         let inner = self.inners.get_mut(node);
@@ -208,7 +208,7 @@ impl BPlusTree {
         }
     }
 
-    /// Replaces the root by its only child, as long as there is only one.
+    /// Replaces the root with its only child, and repeats this while the root has only one child.
     fn lower_root(&mut self) {
         while self.height > 0 && self.inners.get(self.root).len == 1 {
             let child = self.inners.get(self.root).children[0];
@@ -219,8 +219,8 @@ impl BPlusTree {
     }
 }
 
-/// Returns the left one of two neighbours whose contents fit into one node. One of the neighbours
-/// is at `at`.
+/// Looks for two neighbours whose contents fit into one node, one of which is at `at`. Returns the
+/// position of the left neighbour.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)

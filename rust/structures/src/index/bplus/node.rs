@@ -3,8 +3,8 @@
 use crate::index::search::{count_below, count_upto};
 use crate::memory;
 
-/// The number of entries in a leaf and of children in an inner node. A key search takes four
-/// 512-bit comparisons.
+/// The maximum number of entries in a leaf, and of children in an inner node. A key search takes
+/// four 512-bit comparisons.
 pub(super) const FANOUT: usize = 32;
 
 /// A node with fewer entries is merged with a neighbour if possible.
@@ -17,7 +17,7 @@ pub(super) const MERGED: usize = 3 * FANOUT / 4;
 /// Represents no node.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Rows in key order. Rows with equal keys are in the order of insertion.
+/// Rows in key order. Rows with equal keys are in insertion order.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// The keys, padded with `i64::MAX`.
@@ -36,13 +36,13 @@ impl Default for Leaf {
 }
 
 impl Leaf {
-    /// Returns the position of the first key that is not below `key`.
+    /// Returns the position of the first key at or above `key`.
     #[inline]
     pub(super) fn lower(&self, key: i64) -> usize {
         count_below(&self.keys, key).min(self.len)
     }
 
-    /// Returns the position after the last key that is not above `key`.
+    /// Returns the position after the last key at or below `key`.
     #[inline]
     pub(super) fn upper(&self, key: i64) -> usize {
         count_upto(&self.keys, key).min(self.len)
@@ -83,11 +83,11 @@ impl Leaf {
     }
 }
 
-/// Children in key order. A separator is at least as great as any key of the child before it, and
-/// at most as great as any key of the child after it.
+/// Children in key order. A separator is greater than or equal to every key in the child before it,
+/// and less than or equal to every key in the child after it.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
-    /// One separator fewer than children, padded with `i64::MAX`.
+    /// The separators between the children, padded with `i64::MAX`.
     pub(super) separators: [i64; FANOUT],
     pub(super) children: [u32; FANOUT],
     pub(super) len: usize,
@@ -121,7 +121,8 @@ impl Inner {
         self.len += 1;
     }
 
-    /// Removes the child at `at`. The previous child takes over its keys, if there is one.
+    /// Removes the child at `at`. The keys of the removed child then belong to the previous child,
+    /// if there is one.
     pub(super) fn remove(&mut self, at: usize) {
         if self.len > 1 {
             let separator = at.saturating_sub(1);
@@ -132,8 +133,8 @@ impl Inner {
         self.len -= 1;
     }
 
-    /// Moves the upper half of the children into a new node, and returns the separator between the
-    /// two nodes.
+    /// Moves the upper half of the children into a new node. Returns the separator between the two
+    /// nodes.
     pub(super) fn split(&mut self) -> (i64, Inner) {
         let half = self.len / 2;
         let mut right = Inner { len: self.len - half, ..Inner::default() };

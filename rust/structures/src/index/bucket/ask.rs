@@ -1,11 +1,10 @@
-//! Computes the places of the blocks of many rows or probes, and prefetches them, a group at a
-//! time.
+//! Computes which blocks many rows or probes need, and prefetches these blocks one group at a time.
 //!
-//! A prefetch is finished when the processor has found the page of the memory, which takes long if
-//! there are many pages. The prefetches of a group therefore follow each other closely: a core
-//! processes several of them at the same time, but would stall for each one between other work. A
-//! group is small, because a core can wait for about twenty cache lines at a time. With more, the
-//! core would wait for the memory, and then the memory for the core.
+//! A prefetch instruction finishes only when the processor has translated the address. This takes a
+//! long time if the memory has many pages. The prefetches of a group therefore directly follow each
+//! other, because a core can process several prefetches at the same time. If prefetches alternated
+//! with other work, the core would stall for each one. A group is small, because a core can wait
+//! for only about twenty cache lines at a time.
 
 #[cfg(target_arch = "aarch64")]
 use super::block::Neon;
@@ -19,9 +18,9 @@ use crate::memory::gather::prefetch;
 /// The number of rows or probes whose blocks are prefetched together.
 pub(super) const GROUP: usize = 8;
 
-/// The number of groups in progress. The addresses of the first group's blocks are computed, the
-/// second group's blocks are prefetched, the third group's blocks arrive, and the last group's rows
-/// or probes are processed.
+/// The number of groups in progress. While the blocks of the first group are computed, those of the
+/// second group are prefetched and those of the third group arrive. The rows or probes of the last
+/// group are processed.
 pub(super) const UNDER_WAY: usize = 4;
 
 /// The addresses of several consecutive groups.
@@ -65,7 +64,7 @@ impl Lookup for Avx512 {
     }
 }
 
-/// Like the portable form: the blocks are looked up one by one.
+/// Looks up blocks one by one, like the portable form.
 #[cfg(target_arch = "x86_64")]
 impl Lookup for Avx2 {
     #[inline(always)]
@@ -79,8 +78,8 @@ impl Lookup for Avx2 {
     }
 }
 
-/// Like the portable form: a NEON register has room for only two keys, and cells are not gathered
-/// into registers.
+/// Looks up blocks one by one, like the portable form. A NEON register has room for only two keys,
+/// and NEON cannot gather cells into registers.
 #[cfg(target_arch = "aarch64")]
 impl Lookup for Neon {
     #[inline(always)]
@@ -115,8 +114,9 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     }
 }
 
-/// Prefetches the blocks that follow the blocks of probes. Most blocks have none, and the unused
-/// block, which always exists, is prefetched instead.
+/// Prefetches the overflow blocks that follow the blocks of probes. Most blocks have no overflow
+/// block. For a block without an overflow block, the unused block, which always exists, is
+/// prefetched instead.
 #[inline(always)]
 pub(super) fn ask_more(blocks: &[BucketBlock], pairs: &[Pair]) {
     for pair in pairs {

@@ -7,36 +7,37 @@ use std::arch::x86_64::*;
 
 use crate::index::{Probe, is_live};
 
-/// The number of rows of a block.
+/// The number of rows in a block.
 pub(super) const ROWS: usize = 10;
 
-/// The number of row numbers that [`Kernel::append`] writes, beginning with the appended ones.
+/// The number of elements that [`Kernel::append`] may overwrite. The appended row numbers come
+/// first.
 pub(super) const LANES: usize = 16;
 
-/// The distance between the oldest row and the number of an empty place. The distance is greater
-/// than that to rows which a probe may search for although they were never inserted, such as those
-/// without a value. It is also small enough that the place remains empty while [`MOST_LEFT`] rows
-/// are removed.
+/// The distance from the oldest row back to the number that marks an empty position. A probe may
+/// search for rows that were never inserted, such as rows without a value. `LONG_AGO` is greater
+/// than the distance to such rows. It is also small enough for a position to remain empty while
+/// [`MOST_LEFT`] rows are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
 /// The number of rows that may be removed before blocks are rebuilt. If more rows were removed,
-/// numbers would wrap around, and these rows would appear to be live again.
+/// numbers would wrap around and removed rows would appear to be live again.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
 
-/// The unused block: no row is inserted into it or searched for in it.
+/// The number of the unused block. Rows are never inserted into this block or searched for in it.
 pub(super) const NOBODYS: u32 = 0;
 
 /// One bit for each row of a block.
 pub(super) type Bits = u16;
 
-/// A cache line of rows. A row consists of its number and of a code for its key. The codes have the
-/// same order as the keys of the block.
+/// A cache line of rows. Each row consists of its number and a code for its key. Within a block,
+/// codes have the same order as keys.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct BucketBlock {
     rows: [u32; ROWS],
     codes: [u16; ROWS],
-    /// The block for rows that find no room here, or [`NOBODYS`].
+    /// The overflow block, for rows that do not fit here, or [`NOBODYS`].
     pub(super) more: u32,
 }
 
@@ -45,7 +46,7 @@ unsafe impl bytemuck::Zeroable for BucketBlock {}
 // SAFETY: as above, and every bit pattern is a valid value.
 unsafe impl bytemuck::Pod for BucketBlock {}
 
-/// A range of codes to search for in a block, with both ends inclusive.
+/// An inclusive range of codes to search for in a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Codes {
@@ -55,28 +56,28 @@ pub(super) struct Codes {
 
 /// Compares rows, with or without wide instructions.
 pub(super) trait Kernel {
-    /// Returns one bit for each place whose row is not before `first`.
+    /// Returns a bitmask of the positions whose rows are at or after `first`.
     fn live(block: &BucketBlock, first: u32) -> Bits;
 
-    /// Returns one bit for each row that matches the probe and whose code is in the range. Also
-    /// returns one bit for each of these rows whose code is one of the ends of the range.
+    /// Returns two bitmasks. The first bitmask marks the rows that match the probe and whose codes
+    /// are in the range. Among these rows, the second bitmask marks those whose codes equal an end
+    /// of the range.
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
-    /// Writes the rows with a bit to the beginning of `out`, and returns their number. Elements
-    /// after them may change.
+    /// Writes the rows whose bits are set to the beginning of `out`, and returns the number of
+    /// these rows. Elements of `out` after these rows may change.
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
 impl BucketBlock {
-    /// Creates a block without rows. The number of each place is so far before the oldest row,
-    /// `first`, that no row has it.
+    /// Creates a block without rows. The number at each position is so far before the oldest row,
+    /// `first`, that no row has this number.
     pub(super) fn empty(first: u32) -> Self {
         BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
     /// Writes the codes and numbers of the rows that have not been removed to the beginning of
-    /// `out`, and returns their number. It cannot be predicted which rows these are, so there is no
-    /// branch.
+    /// `out`, and returns their number. There is no branch, because it could not be predicted.
     #[inline]
     pub(super) fn live_rows(&self, first: u32, out: &mut [(u16, u32); ROWS]) -> usize {
         let mut len = 0;
@@ -87,7 +88,8 @@ impl BucketBlock {
         len
     }
 
-    /// Writes a row to the first place without a live row. Returns whether there is such a place.
+    /// Writes a row to the first position without a live row. Returns whether there is such a
+    /// position.
     #[inline(always)]
     pub(super) fn put(&mut self, live: Bits, code: u16, row: u32) -> bool {
         let at = live.trailing_ones() as usize;
@@ -98,7 +100,7 @@ impl BucketBlock {
         true
     }
 
-    /// Returns the row of the lowest bit.
+    /// Returns the number of the row that the lowest set bit marks.
     #[inline]
     pub(super) fn row_of(&self, bits: Bits) -> u32 {
         self.rows[bits.trailing_zeros() as usize]
@@ -144,7 +146,7 @@ pub(super) struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// The lanes that contain rows, of sixteen lanes.
+    /// A bitmask of the lanes that contain rows, out of sixteen lanes.
     const PLACES: Bits = (1 << ROWS) - 1;
 
     /// Loads sixteen lanes, the first ten of which contain the rows' numbers.
@@ -155,8 +157,8 @@ impl Avx512 {
         unsafe { _mm512_loadu_si512(std::ptr::from_ref(block).cast()) }
     }
 
-    /// Returns one bit for each row whose code is in the range, and one for each of these rows
-    /// whose code is one of its ends.
+    /// Returns two bitmasks. The first bitmask marks the rows whose codes are in the range. Among
+    /// these rows, the second bitmask marks those whose codes equal an end of the range.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
@@ -232,12 +234,12 @@ impl Kernel for Avx512 {
     }
 }
 
-/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
-/// AVX2.
+/// Compares eight rows at a time, and then the last two. This kernel must only be used on
+/// processors with AVX2.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx2;
 
-/// For each set of eight lanes, the lanes with a bit, followed by zeros.
+/// For each bitmask of eight lanes, the lanes whose bits are set, followed by zeros.
 #[cfg(target_arch = "x86_64")]
 static TO_FRONT: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
@@ -258,7 +260,7 @@ static TO_FRONT: [[u8; 8]; 256] = {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// Loads the numbers of eight rows, and of the last two.
+    /// Loads the numbers of the first eight rows, and those of the last two.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn rows(block: &BucketBlock) -> (__m256i, __m128i) {
@@ -267,7 +269,7 @@ impl Avx2 {
         unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
     }
 
-    /// Returns one bit for each row, which is the highest bit of its lane.
+    /// Returns one bit for each row: the highest bit of its lane.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bits(eight: __m256i, two: __m128i) -> Bits {
@@ -295,7 +297,7 @@ impl Avx2 {
             _mm256_cmpeq_epi16(_mm256_min_epu16(there, high), there),
         );
         let ends = _mm256_or_si256(_mm256_cmpeq_epi16(there, low), _mm256_cmpeq_epi16(there, high));
-        // The result alternates between eight lanes of one and eight lanes of the other.
+        // The result contains the two inputs alternately, eight lanes at a time.
         let bits = _mm256_movemask_epi8(_mm256_packs_epi16(inside, ends)).cast_unsigned();
         let inside = bits & 0xff | bits >> 8 & 0xff00;
         let ends = bits >> 8 & 0xff | bits >> 16 & 0xff00;
@@ -309,7 +311,7 @@ impl Avx2 {
         let (eight, two) = Self::rows(block);
         let eight = _mm256_sub_epi32(eight, _mm256_set1_epi32(first.cast_signed()));
         let two = _mm_sub_epi32(two, _mm_set1_epi32(first.cast_signed()));
-        // The highest bit is that of a negative number.
+        // The highest bit is set if the number is negative.
         !Self::bits(eight, two) & ((1 << ROWS) - 1)
     }
 
@@ -375,20 +377,20 @@ impl Kernel for Avx2 {
     }
 }
 
-/// Compares eight rows at a time, and then two. This kernel must only be used on processors with
-/// NEON.
+/// Compares eight rows at a time, and then the last two. This kernel must only be used on
+/// processors with NEON.
 #[cfg(target_arch = "aarch64")]
 pub(super) struct Neon;
 
-/// The results of comparing rows, with all ones or zeros per row: for eight rows, and for the last
-/// two. The lanes after these two have no meaning.
+/// The results of comparing the first eight rows and the last two. Each comparison result is either
+/// all ones or all zeros. The contents of the remaining lanes are unspecified.
 #[cfg(target_arch = "aarch64")]
 type Lanes = (uint16x8_t, uint16x4_t);
 
 #[cfg(target_arch = "aarch64")]
 impl Neon {
-    /// Returns the rows' numbers minus another number: for four rows, for four more, and for the
-    /// last two. The lanes after these two have no meaning.
+    /// Returns the rows' numbers minus another number, in three registers: for four rows, for four
+    /// more rows, and for the last two rows. The contents of the remaining lanes are unspecified.
     #[target_feature(enable = "neon")]
     #[inline]
     fn since(block: &BucketBlock, number: u32) -> [uint32x4_t; 3] {
@@ -400,7 +402,7 @@ impl Neon {
         [vsubq_u32(a, number), vsubq_u32(b, number), vsubq_u32(c, number)]
     }
 
-    /// Narrows the results of comparing numbers to the width of those of comparing codes.
+    /// Narrows the results of comparing numbers to the width of the results of comparing codes.
     #[target_feature(enable = "neon")]
     #[inline]
     fn narrowed([a, b, c]: [uint32x4_t; 3]) -> Lanes {
@@ -472,7 +474,8 @@ impl Kernel for Neon {
         unsafe { Self::matching(block, codes, probe) }
     }
 
-    /// Appends row by row: NEON has no instruction that moves the lanes with a bit to the front.
+    /// Appends rows one by one, because NEON has no instruction that moves selected lanes to the
+    /// front.
     #[inline(always)]
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize {
         Portable::append(block, bits, out)

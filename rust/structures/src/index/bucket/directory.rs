@@ -1,5 +1,5 @@
-//! Computes the block of a key with arithmetic. The directory is a tree of cells, which is as deep
-//! as the distribution of keys requires.
+//! Computes the block of a key with arithmetic. The directory is a tree of cells. The depth of this
+//! tree depends on the distribution of the keys.
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -10,27 +10,28 @@ use super::block::{Codes, NOBODYS};
 use super::store::BlockStore;
 use crate::index::{Entry, Probe};
 
-/// The number of rows of a block above which a cell is divided further.
+/// The number of rows per block above which a cell is divided further.
 const CROWDED: usize = 9;
 
-/// The number of rows of a cell of the root, of a cell of another node, and the number above which
-/// a cell has child cells.
+/// The number of rows per cell in the root. The constants below are the number of rows per cell in
+/// other nodes, and the number of rows above which a cell has child cells.
 const ROWS_OF_ROOT_CELL: usize = 64;
 const ROWS_OF_CELL: usize = 32;
 const ROWS_OF_LEAF: usize = 512;
 
-/// The number of cells of a node, in bits. All cells of the largest root fit into a core's cache.
+/// The maximum binary logarithm of a node's number of cells. All cells of a root of this size fit
+/// into a core's cache.
 const MOST_BITS: u32 = 14;
 const LEAST_BITS: u32 = 4;
 
-/// A part of the keys. All cells of a node have the same width.
+/// A range of keys. All cells of a node have the same width.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Cell {
-    /// The first of the cell's blocks, or of its child cells if it has any.
+    /// The first of the cell's child cells, or of its blocks if it has no child cells.
     base: u32,
-    /// `value << 2 | kind`. The value is the number of a leaf's blocks, or the binary logarithm of
-    /// the number of a node's cells.
+    /// `value << 2 | kind`. The value is the number of blocks in a leaf, or the binary logarithm of
+    /// the number of cells in a node.
     extent: u32,
 }
 
@@ -50,13 +51,13 @@ impl Cell {
         self.extent >> 2
     }
 
-    /// Returns the block of a code. A code is sufficient to determine the block in a cell.
+    /// Returns the block for a code. Within a cell, the code is sufficient to determine the block.
     #[inline(always)]
     fn nth(self, code: u16) -> u32 {
         self.base + ((u64::from(code) * u64::from(self.blocks())) >> u16::BITS) as u32
     }
 
-    /// Returns the block of a row by its number.
+    /// Returns the block for a row number.
     fn spread(self, row: u32) -> u32 {
         let part = u64::from(row.wrapping_mul(0x9E37_79B9));
         self.base + ((part * u64::from(self.blocks())) >> u32::BITS) as u32
@@ -70,17 +71,18 @@ pub(super) struct Directory {
     cells: Vec<Cell>,
     /// For each cell, the number of additional blocks for rows whose own block was full.
     more: Vec<u32>,
-    /// Removed nodes, by the number of bits of their cell count. Each node is identified by its
+    /// Removed nodes, by the binary logarithm of their cell count. Each node is identified by its
     /// first cell.
     free: [Vec<u32>; MOST_BITS as usize + 1],
-    /// The first key, and the greatest distance from it. Keys outside have no blocks.
+    /// The first key, and the greatest distance from the first key. Keys outside this range have no
+    /// blocks.
     start: i64,
     span: u64,
-    /// A cell of the root has 2^shift keys.
+    /// Each cell of the root covers 2^shift keys.
     shift: u32,
 }
 
-/// The block for a row, and the code of its key in this block.
+/// The block for a row, and the code of the row's key in this block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Address {
@@ -88,20 +90,21 @@ pub(super) struct Address {
     pub(super) code: u16,
 }
 
-/// The one or two blocks that may contain keys of a range, for ranges with at most two blocks.
+/// The one or two blocks that may contain the keys in a range. Ranges that span more blocks are
+/// looked up in a different way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) codes: Codes,
-    /// True if no other blocks may contain such keys.
+    /// True if no other blocks may contain keys in the range.
     pub(super) is_all: bool,
-    /// True if several keys may have the code of an end of the range.
+    /// True if several keys may share a code with an end of the range.
     pub(super) is_vague: bool,
 }
 
-/// The position of a key in the cell that has blocks for it.
+/// The position of a key within a cell that has blocks.
 #[derive(Clone, Copy)]
 struct Place {
     cell: Cell,
@@ -109,7 +112,7 @@ struct Place {
     at: usize,
     /// The code of the key in the cell.
     code: u16,
-    /// The cell has 2^shift keys.
+    /// The cell covers 2^shift keys.
     shift: u32,
 }
 
@@ -119,9 +122,9 @@ pub(super) struct BlockCell {
     cell: Cell,
     /// The position of the cell.
     at: usize,
-    /// The cell has 2^shift keys.
+    /// The cell covers 2^shift keys.
     shift: u32,
-    /// The distance of the cell's first key from that of the directory.
+    /// The distance of the cell's first key from the directory's first key.
     start: u64,
 }
 
@@ -136,7 +139,8 @@ impl BlockCell {
         self.start + ((1 << self.shift) - 1)
     }
 
-    /// Returns the blocks that may contain keys of a range, given by distances, and their codes.
+    /// Returns the blocks that may contain keys in a range, and the codes of these keys. The range
+    /// is given as distances from the first key.
     pub(super) fn part(&self, from: u64, to: u64) -> (RangeInclusive<u32>, Codes) {
         let (low, high) =
             (code(from.max(self.start), self.shift), code(to.min(self.last()), self.shift));
@@ -147,18 +151,18 @@ impl BlockCell {
         (blocks, Codes { low, high })
     }
 
-    /// Returns the block of a code. The cell's rows must not be divided by number.
+    /// Returns the block of a code. The rows of the cell must not be divided by number.
     pub(super) fn block(&self, code: u16) -> u32 {
         self.cell.nth(code)
     }
 
-    /// Returns whether a code may represent several keys.
+    /// Returns whether several keys may share a code.
     pub(super) fn is_vague(&self) -> bool {
         is_vague(self.shift)
     }
 }
 
-/// The distance by which the cells extend beyond the keys, in eighths of the keys' range.
+/// The margins by which the cells extend beyond the keys, in eighths of the keys' range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Margins {
     pub(super) below: u32,
@@ -184,7 +188,7 @@ impl Maker<'_> {
 }
 
 impl Directory {
-    /// Creates a directory for keys like these, which must be sorted.
+    /// Creates a directory for keys with the distribution of `keys`, which must be sorted.
     pub(super) fn new(keys: &[i64], margins: Margins, maker: &mut Maker<'_>) -> Self {
         let mut directory = Directory {
             start: i64::MIN,
@@ -194,8 +198,8 @@ impl Directory {
         };
         let mut cells = 2;
         if !keys.is_empty() {
-            // A few keys far away from all others must not make the cells so wide that one cell
-            // contains all others.
+            // A few outliers must not make the cells so wide that a single cell contains all other
+            // keys.
             let rare = keys.len() / 512;
             let (low, high) = (keys[rare], keys[keys.len() - 1 - rare]);
             let beyond = |eighths: u32| (low.abs_diff(high) / 8).saturating_mul(u64::from(eighths));
@@ -213,7 +217,7 @@ impl Directory {
         directory
     }
 
-    /// Returns the range of the sorted keys that are not beyond all cells.
+    /// Returns the range of those sorted keys that are within the cells.
     pub(super) fn inside(&self, keys: &[i64]) -> Range<usize> {
         let from = keys.partition_point(|&key| key < self.start);
         from..from + keys[from..].partition_point(|&key| self.distance(key) <= self.span)
@@ -225,7 +229,7 @@ impl Directory {
         self.cells.capacity() * size_of::<Cell>() + numbers * size_of::<u32>()
     }
 
-    /// Returns the number of cells of the root.
+    /// Returns the number of cells in the root.
     pub(super) fn root_cells(&self) -> usize {
         (self.span >> self.shift) as usize + 1
     }
@@ -243,14 +247,14 @@ impl Directory {
         (key < self.start, key > self.start && self.distance(key) > self.span)
     }
 
-    /// Returns the distance from the first key. For keys before the first one, the distance is
-    /// greater than the span.
+    /// Returns the distance of a key from the first key. For keys before the first key, the
+    /// distance is greater than the span.
     #[inline(always)]
     fn distance(&self, key: i64) -> u64 {
         key.wrapping_sub(self.start).cast_unsigned()
     }
 
-    /// Creates the cells of a node. Each cell is 2^shift keys wide, and the first begins at
+    /// Creates the cells of a node. Each cell covers 2^shift keys, and the first cell begins at
     /// `start`. `keys` are the node's keys.
     fn divide(
         &mut self,
@@ -270,7 +274,7 @@ impl Directory {
         }
     }
 
-    /// Returns the first of 2^bits cells for a node.
+    /// Allocates 2^bits cells for a node and returns the first one.
     fn take_node(&mut self, bits: u32) -> u32 {
         if let Some(base) = self.free[bits as usize].pop() {
             self.more[base as usize..][..1 << bits].fill(0);
@@ -281,7 +285,7 @@ impl Directory {
         base as u32
     }
 
-    /// Frees the node of a cell, if it has one, and the nodes below it.
+    /// Frees the node below a cell, if there is one, and all nodes below that node.
     fn give_nodes_back(&mut self, cell: Cell) {
         if cell.kind() == NODE {
             let bits = cell.blocks();
@@ -291,7 +295,7 @@ impl Directory {
         }
     }
 
-    /// Creates a cell for keys that are within 2^shift keys from a distance onwards.
+    /// Creates a cell that covers 2^shift keys, starting at the given distance from the first key.
     fn fit(&mut self, keys: &[i64], start: u64, shift: u32, maker: &mut Maker<'_>) -> Cell {
         // 1. If there is only one key, its rows are divided by number.
         if shift == 0 || (keys.len() > CROWDED && keys.first() == keys.last()) {
@@ -311,7 +315,7 @@ impl Directory {
         Cell { base, extent: bits << 2 | NODE }
     }
 
-    /// Returns the position of a key at a distance within the span.
+    /// Returns the position of the key at the given distance, which must be within the span.
     #[inline(always)]
     fn place(&self, distance: u64) -> Place {
         let mut shift = self.shift;
@@ -326,8 +330,8 @@ impl Directory {
         Place { cell, at, code: code(distance, shift), shift }
     }
 
-    /// Returns the block for a row, and the code of its key in this block. Keys beyond all cells
-    /// have the unused block.
+    /// Returns the block for a row, and the code of the row's key in this block. For keys beyond
+    /// all cells, this is the unused block.
     #[inline(always)]
     pub(super) fn address(&self, row: &Entry) -> Address {
         let distance = self.distance(row.key);
@@ -362,7 +366,8 @@ impl Directory {
         }
     }
 
-    /// Returns the distances of those keys of a range that are within the cells, if there are any.
+    /// Returns the part of a range that is within the cells, as distances. Returns `None` if no
+    /// keys in the range are within the cells.
     pub(super) fn distances(&self, low: i64, high: i64) -> Option<(u64, u64)> {
         let from = self.distance(low.max(self.start));
         (high >= low.max(self.start) && from <= self.span)
@@ -374,14 +379,14 @@ impl Directory {
         self.span
     }
 
-    /// Returns the cell at a distance from the first key.
+    /// Returns the cell at the given distance from the first key.
     pub(super) fn leaf(&self, distance: u64) -> BlockCell {
         let Place { cell, at, shift, .. } = self.place(distance);
         BlockCell { cell, at, shift, start: distance >> shift << shift }
     }
 
-    /// Records that the cell of a key has one more additional block, or one fewer. Returns whether
-    /// the cell has so many additional blocks that it should be rebuilt.
+    /// Records that the number of additional blocks in a key's cell has increased or decreased by
+    /// one. Returns whether the cell has so many additional blocks that it should be rebuilt.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];
@@ -389,13 +394,13 @@ impl Directory {
         *more * 4 > place.cell.blocks()
     }
 
-    /// Returns the cell of a key, if it has so many additional blocks that it should be rebuilt.
+    /// Returns the cell of a key if it has so many additional blocks that it should be rebuilt.
     pub(super) fn crowded(&self, key: i64) -> Option<BlockCell> {
         let leaf = self.leaf(self.distance(key));
         (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
     }
 
-    /// Returns the cells that contain the blocks of a root cell.
+    /// Returns the cells that hold a root cell's blocks: the cell itself or cells below it.
     pub(super) fn leaves(&self, nth: usize) -> Vec<BlockCell> {
         let first = (nth as u64) << self.shift;
         let last = first + ((1 << self.shift) - 1);
@@ -410,9 +415,10 @@ impl Directory {
         (cell.kind() != NODE).then_some(BlockCell { cell, at: nth, shift, start })
     }
 
-    /// Moves up or down by some cells of the root. When it moves up, the lowest cells, whose blocks
-    /// have been freed, are removed, and as many empty cells are added above. Moving down works the
-    /// other way round. Returns whether keys extend that far.
+    /// Moves up or down by a number of root cells. When the directory moves up, it drops the lowest
+    /// cells, whose blocks must have been freed, and adds the same number of empty cells above.
+    /// Moving down works the other way round. Returns `false` if the directory would extend beyond
+    /// the 64-bit range of keys.
     pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
         let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
         let start = if up {
@@ -436,7 +442,7 @@ impl Directory {
     }
 
     /// Assigns new blocks to a cell for rows with these codes. The cell's keys are divided evenly
-    /// among its blocks, as before. Returns the cell, if this balances the rows.
+    /// among its blocks, as before. Returns the cell if this balances the rows.
     pub(super) fn resize(
         &mut self,
         leaf: &BlockCell,
@@ -452,7 +458,7 @@ impl Directory {
         Some(BlockCell { cell, ..*leaf })
     }
 
-    /// Rebuilds a cell for its keys, which must be sorted.
+    /// Rebuilds a cell for these keys, which must be sorted.
     pub(super) fn refit(&mut self, leaf: &BlockCell, keys: &[i64], maker: &mut Maker<'_>) {
         self.cells[leaf.at] = self.fit(keys, leaf.start, leaf.shift, maker);
         self.more.resize(self.cells.len(), 0);
@@ -460,8 +466,8 @@ impl Directory {
     }
 }
 
-/// Returns whether an even division leaves a considerable share of the rows in crowded blocks, or
-/// whether there are too many rows in total.
+/// Returns whether an even division would leave a considerable share of the rows in crowded blocks.
+/// Too many rows in total also count as crowded.
 fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     let len = codes.len();
     if len > ROWS_OF_LEAF {
@@ -477,8 +483,8 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     too_many * 16 > len
 }
 
-/// Returns the code of a key at a distance, in a cell of 2^shift keys: the bits in which the cell's
-/// keys differ, or the upper 16 of them.
+/// Returns the code of the key at a distance, in a cell that covers 2^shift keys. The code consists
+/// of the bits in which the cell's keys differ, or of the upper 16 of these bits.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
     // The position in the cell, as a fraction of 2^64.
@@ -486,7 +492,7 @@ fn code(distance: u64, shift: u32) -> u16 {
     (part >> (u64::BITS - u16::BITS)) as u16
 }
 
-/// Returns whether several keys of a cell of 2^shift keys have the same code.
+/// Returns whether several keys share a code in a cell that covers 2^shift keys.
 #[inline(always)]
 fn is_vague(shift: u32) -> bool {
     shift > u16::BITS

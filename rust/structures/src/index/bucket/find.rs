@@ -1,4 +1,4 @@
-//! Finds the rows of probes, many probes at a time.
+//! Finds the rows that match many probes at a time.
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};
@@ -6,8 +6,8 @@ use super::block::{Bits, BucketBlock, Codes, Kernel, LANES, NOBODYS};
 use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
-/// The maximum number of rows that a probe finds in two blocks and the blocks behind them, and that
-/// a group finds.
+/// The maximum number of rows that a probe can find in two blocks and their overflow blocks. The
+/// constant below is the maximum number of rows for a group of probes.
 const ROWS_OF_PAIR: usize = 4 * LANES;
 const ROWS_OF_GROUP: usize = GROUP * ROWS_OF_PAIR;
 
@@ -18,7 +18,7 @@ fn only_if(is_so: bool) -> Bits {
 }
 
 impl BucketIndex {
-    /// Writes the rows that match the probe in two blocks and the blocks behind them, if no other
+    /// Writes the rows that match the probe in two blocks and their overflow blocks. No other
     /// blocks may contain such rows. Returns the number of rows.
     #[inline(always)]
     fn find_pair<K: Kernel>(
@@ -48,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes the matching rows of two blocks that have a bit, after `len` other rows. Returns the
-    /// new number of rows.
+    /// Writes the matching rows of two blocks whose bits are set, after `len` other rows. Returns
+    /// the new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
@@ -98,7 +98,7 @@ impl BucketIndex {
         }
     }
 
-    /// Appends the matching rows of a block and the blocks behind it.
+    /// Appends the matching rows of a block and of its overflow blocks.
     #[inline(always)]
     fn find_chain<K: Kernel>(
         &self,
@@ -114,8 +114,8 @@ impl BucketIndex {
             if is_vague && ends != 0 {
                 taken ^= self.wrong(block, ends, probe);
             }
-            // The rows are written directly to their final place. Copying a few rows, whose number
-            // cannot be predicted, would take longer than clearing some.
+            // The rows are written directly to their final position. Copying a few rows, whose
+            // number cannot be predicted, would take longer than clearing some.
             let len = found.len();
             found.resize(len + LANES, 0);
             let more = K::append(block, taken, (&mut found[len..]).try_into().expect("as many"));
@@ -124,7 +124,7 @@ impl BucketIndex {
         }
     }
 
-    /// Returns which of the rows with a bit have keys that do not match the probe.
+    /// Returns which of the rows whose bits are set have keys that do not match the probe.
     #[inline(never)]
     fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;
@@ -137,8 +137,8 @@ impl BucketIndex {
         wrong
     }
 
-    /// Finds the rows of each probe, while the blocks of the next groups are being prefetched.
-    /// Probes that may match rows in more than two blocks use `find_run`.
+    /// Finds the rows that match each probe, while the blocks of the next groups are being
+    /// prefetched. Probes that may match rows in more than two blocks use `find_run`.
     #[inline(always)]
     pub(super) fn find_each<K: Kernel + Lookup>(
         &self,

@@ -1,4 +1,4 @@
-//! Rebuilds the directory, or one of its cells.
+//! Rebuilds the directory or one of its cells.
 
 use super::block::{Kernel, MOST_LEFT, NOBODYS, Portable, ROWS};
 use super::directory::{BlockCell, Directory, Maker};
@@ -6,20 +6,20 @@ use super::store::BlockStore;
 use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
-/// The number of rows per block when the directory is built, which leaves room for as many more, so
-/// that few blocks overflow. The second constant is the number when a crowded cell is rebuilt, for
-/// which more rows are likely to arrive.
+/// The number of rows per block when the directory is built. Blocks then have room for the same
+/// number of new rows, so that few blocks overflow. The second constant applies when a crowded cell
+/// is rebuilt, because more rows are likely to arrive in such a cell.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
-/// The approximate cost per row, in nanoseconds, of rows beyond the directory, which are inserted
-/// into a tree and searched for there. The second constant is the cost per row of rebuilding the
-/// directory.
+/// The approximate cost, in nanoseconds, of a row beyond the directory. Such rows are inserted into
+/// a tree and searched for there. The second constant is the cost of rebuilding the directory, per
+/// row.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory is moved if more than this fraction of its root's cells is empty. A few empty
-/// cells would soon be too few again.
+/// The directory moves only if more than one in this many cells of its root is empty. If the
+/// directory moved for fewer cells, it would soon have to move again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {
@@ -50,9 +50,9 @@ impl BucketIndex {
         self.expect_beyond();
     }
 
-    /// Moves the directory along with values that rise or fall. If cells at one end have no rows
-    /// left, it moves to where rows are beyond it. If there are few such cells, the next attempt is
-    /// made when twice as many rows are beyond it.
+    /// Moves the directory along with rising or falling values. If cells at one end have no rows
+    /// left, the directory moves towards the rows beyond its other end. If there are only a few
+    /// such cells, the next attempt is made when twice as many rows are beyond the directory.
     #[cold]
     pub(super) fn slide(&mut self) {
         self.slide_at *= 2;
@@ -79,8 +79,9 @@ impl BucketIndex {
         }
     }
 
-    /// Inserts the rows that are still beyond the directory into the tree again, and the others
-    /// into blocks. Returns whether at least half of them are now in blocks.
+    /// Reinserts the rows that were beyond the directory: into the tree if they are still beyond
+    /// it, and into blocks otherwise. Returns whether at least half of these rows are now in
+    /// blocks.
     fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
         rows.clear();
@@ -148,7 +149,7 @@ impl BucketIndex {
                 rows.push(Entry { key, row });
             }
         });
-        // There are few sorted runs, which a stable sort merges.
+        // The rows consist of a few sorted runs, which a stable sort merges.
         if !rows.is_sorted_by_key(|row| row.key) {
             rows.sort_by_key(|row| row.key);
         }
@@ -156,7 +157,7 @@ impl BucketIndex {
         self.sorted.extend(rows.iter().map(|row| row.key));
     }
 
-    /// Collects the rows of a block, and of the blocks that follow it.
+    /// Collects the rows of a block and of its overflow blocks.
     fn take_out(&mut self, mut at: u32) {
         while at != NOBODYS {
             let block = &self.store.blocks[at as usize];
@@ -194,7 +195,8 @@ impl BucketIndex {
         self.moved = moved;
     }
 
-    /// Rebuilds a cell for the rows that were taken out of it, according to their keys.
+    /// Rebuilds a cell for the rows that were taken out of it, and divides it according to their
+    /// keys.
     fn divide(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         let mut rows: Vec<Entry> =
             self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
@@ -231,8 +233,8 @@ impl BucketIndex {
         self.crowded.clear();
     }
 
-    /// Rebuilds cells that have many more blocks than their rows need. The number of cells checked
-    /// is chosen so that each is checked twice while the window is renewed once.
+    /// Rebuilds cells that have many more blocks than their rows need. Enough cells are checked for
+    /// each cell to be checked twice while the window is renewed once.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -251,9 +253,10 @@ impl BucketIndex {
         blocks.iter().map(|block| block.live_rows(self.first, &mut [(0, 0); ROWS])).sum()
     }
 
-    /// Returns whether a new directory would be better for the current rows. A new one is better if
-    /// rows beyond the old one have cost as much as rebuilding it, if the window has doubled, if
-    /// cells have been divided often, if there was no room, or if it has been in use for long.
+    /// Returns whether a new directory would be better for the current rows. A new directory is
+    /// better if rows beyond the old one have cost as much as a rebuild, or if the window has
+    /// doubled. A new directory is also better if cells have been divided often, if there was too
+    /// little room, or if the old one has been in use for a long time.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;
@@ -265,15 +268,15 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Returns whether the window has grown since then and all rows of that time have left, so that
-    /// it may keep its size.
+    /// Returns whether the window has grown since the directory was built and all rows from that
+    /// time have left. The window may then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for
             && self.first.wrapping_sub(self.made_at) as usize >= self.made_for
     }
 
-    /// Returns whether rows arrive beyond the directory on one side.
+    /// Returns whether rows are arriving beyond the directory on one side.
     #[inline]
     pub(super) fn has_drifted(&self) -> bool {
         self.came_beyond.0.max(self.came_beyond.1) > self.slide_at
@@ -285,8 +288,8 @@ impl BucketIndex {
     }
 }
 
-/// Returns how far the next directory extends beyond the keys on one side, if `beyond` rows were
-/// there.
+/// Returns how far the next directory should extend beyond the keys on one side, given that
+/// `beyond` rows arrived there.
 fn margin(before: u32, beyond: usize, rows: usize) -> u32 {
     if beyond > SMALL + rows / 64 { (2 * before).clamp(1, 8) } else { (before / 2).max(1) }
 }

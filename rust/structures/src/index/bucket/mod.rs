@@ -30,7 +30,7 @@ use crate::memory::gather::prefetch;
 /// suitable.
 const TOGETHER: usize = 1024;
 
-/// The number of rows below which rebuilding the directory is not worthwhile.
+/// Below this number of rows, rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
 /// Rows in value order, in blocks of one cache line. The positions of the blocks are computed from
@@ -45,44 +45,46 @@ const SMALL: usize = 64;
 ///   B+-tree   keys beyond all cells
 /// ```
 ///
-/// Rows are not removed: a row that has left the window is recognized by its number, and its place
-/// is reused. A block contains codes instead of keys. Keys with the same code are distinguished by
-/// the keys themselves, which are stored by number. A crowded cell is rebuilt separately, with more
-/// blocks. The whole directory is rebuilt when the window has grown or when there are many rows
-/// beyond it, unless it can move to where they are. A rebuild costs as much as a merge of a
-/// PIM-Tree. The distribution of keys can therefore be skewed, and can move.
+/// Rows are not removed explicitly. A row that has left the window is recognized by its number, and
+/// its position is reused. A block contains codes instead of keys. Keys with the same code are
+/// distinguished by the keys themselves, which are stored by number. A crowded cell is rebuilt
+/// separately, with more blocks. The whole directory is rebuilt when the window has grown or when
+/// there are many rows beyond the directory. If possible, the directory is moved towards these rows
+/// instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution of keys can
+/// therefore be skewed and can shift over time.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
-    /// Rows whose keys are beyond all cells, and the numbers of rows that have arrived below and
-    /// above the cells since the directory was built.
+    /// Rows whose keys are beyond all cells. The field below counts the rows that have arrived
+    /// below and above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// The number of such rows on one side after which the directory tries to move there.
+    /// The number of rows beyond the cells on one side after which the directory tries to move
+    /// towards that side.
     slide_at: usize,
     margins: Margins,
     /// One key of each cell that has become crowded.
     crowded: Vec<i64>,
-    /// Rows whose blocks were full, with these blocks and the codes.
+    /// Rows whose blocks were full, each with its block and its code.
     left: Vec<(u32, u16, Entry)>,
-    /// The next root cell to be checked for too many blocks, and the number of rows since the last
-    /// check.
+    /// The next root cell to check for too many blocks, and the number of rows inserted since the
+    /// last check.
     next: usize,
     untidied: usize,
-    /// The number of rows and cells for which the directory was built, and the oldest row at that
+    /// The number of rows and cells that the directory was built for, and the oldest row at that
     /// time.
     made_for: usize,
     made_cells: usize,
     made_at: u32,
-    /// The keys of rows by number, modulo a power of two.
+    /// The keys of rows, stored by row number modulo a power of two.
     keys: Vec<i64>,
-    /// The oldest row's number, or the number before it.
+    /// The number of the oldest row, or the preceding number.
     first: u32,
     len: usize,
-    /// All rows and their keys, while the directory is built.
+    /// All rows and their keys, while the directory is being built.
     rows: Vec<Entry>,
     sorted: Vec<i64>,
-    /// The codes and numbers of rows that are taken out of a cell.
+    /// The codes and numbers of rows that have been taken out of a cell.
     moved: Vec<(u16, u32)>,
 }
 
@@ -156,7 +158,7 @@ impl BucketIndex {
         });
     }
 
-    /// Separate from the loop over probes, which seldom calls it.
+    /// This function is kept separate from the loop over probes, which seldom calls it.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     #[inline(never)]
@@ -178,7 +180,7 @@ impl BucketIndex {
         });
     }
 
-    /// Separate, as with AVX-512.
+    /// This function is kept separate for the same reason as `find_run_avx512`.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,popcnt")]
     #[inline(never)]
@@ -227,8 +229,8 @@ impl BucketIndex {
         self.left = left;
     }
 
-    /// Inserts a row into the first of its blocks that has room. The last block is freed when it
-    /// has no live rows.
+    /// Inserts a row into its block, or into the first overflow block that has room. The last
+    /// overflow block is freed when it has no live rows.
     #[inline(never)]
     fn put_more<K: Kernel>(&mut self, mut at: u32, code: u16, row: Entry) {
         if at == NOBODYS {
@@ -258,7 +260,8 @@ impl BucketIndex {
         }
     }
 
-    /// Frees the block behind a block if it is the last one and has no live rows.
+    /// Frees the overflow block of a block if this overflow block is the last one and has no live
+    /// rows.
     fn drop_empty<K: Kernel>(&mut self, at: u32, more: u32, key: i64) {
         let block = &self.store.blocks[more as usize];
         if block.more == NOBODYS && K::live(block, self.first) == 0 {
@@ -396,8 +399,9 @@ impl WindowIndex for BucketIndex {
 mod tests {
     use super::*;
 
-    /// Slides a window over rows whose keys rise or fall, and compares the results with a scan of
-    /// the window. Returns how often the directory was rebuilt during the second half of the rows.
+    /// Slides a window over rows with rising or falling keys, and compares the results with a scan
+    /// of the window. Returns how often the directory was rebuilt during the second half of the
+    /// rows.
     fn drift(key: impl Fn(u32) -> i64) -> usize {
         const ROWS: u32 = 40_000;
         const WINDOW: u32 = 3_000;

@@ -1,33 +1,33 @@
-//! The memory of blocks: runs of adjacent blocks, which are allocated and freed.
+//! The memory of blocks, from which runs of adjacent blocks are allocated.
 
 use std::collections::BTreeMap;
 
 use super::block::BucketBlock;
 use crate::memory::pages::Pages;
 
-/// Blocks, in runs that are allocated and freed.
+/// Blocks, which are allocated and freed in runs.
 pub(super) struct BlockStore {
-    /// The blocks, which are written when they are allocated.
+    /// The blocks. A block is initialized when it is allocated.
     pub(super) blocks: Pages<BucketBlock>,
     /// Blocks from here onwards have never been allocated.
     used: u32,
-    /// Freed runs, by their number of blocks.
+    /// The first block of each freed run, by length of the run.
     free: BTreeMap<u32, Vec<u32>>,
     /// The number of allocated blocks.
     taken: usize,
-    /// True if there has been too little room since the store was created.
+    /// True if the store has run out of room since it was created.
     pub(super) has_grown: bool,
 }
 
 impl BlockStore {
-    /// Creates a store with room for a number of blocks.
+    /// Creates a store with room for `room` blocks.
     pub(super) fn new(room: usize) -> Self {
         let mut blocks = Pages::arbitrary(1 + room);
         blocks[0] = BucketBlock::empty(0);
         BlockStore { blocks, used: 1, free: BTreeMap::new(), taken: 0, has_grown: false }
     }
 
-    /// Allocates a run of blocks without rows. Rows before `first` have been removed.
+    /// Allocates a run of empty blocks. Rows before `first` have been removed.
     pub(super) fn take(&mut self, len: u32, first: u32) -> u32 {
         let base = self.find(len);
         self.taken += len as usize;
@@ -41,8 +41,8 @@ impl BlockStore {
         self.free.entry(len).or_default().push(base);
     }
 
-    /// Returns whether half of the room is in use. If more were used, too little would be left for
-    /// long runs.
+    /// Returns whether half of the store's room is in use. If more than half of the room were used,
+    /// too little would be left for long runs.
     pub(super) fn is_scarce(&self) -> bool {
         self.taken > self.blocks.len() / 2
     }
@@ -53,7 +53,7 @@ impl BlockStore {
         size_of_val(&*self.blocks) + free
     }
 
-    /// Returns the first block of a run that was freed or never allocated.
+    /// Returns the first block of a run that has been freed or has never been allocated.
     fn find(&mut self, len: u32) -> u32 {
         if let Some(base) = self.free.get_mut(&len).and_then(Vec::pop) {
             return base;
@@ -69,7 +69,7 @@ impl BlockStore {
         base
     }
 
-    /// Returns the beginning of a longer freed run, and frees the rest of it again.
+    /// Takes the beginning of a longer freed run, and frees the rest of that run again.
     fn split(&mut self, len: u32) -> Option<u32> {
         let (&there, runs) = self.free.range_mut(len + 1..).find(|(_, runs)| !runs.is_empty())?;
         let base = runs.pop()?;

@@ -1,5 +1,5 @@
-//! Partitions rows in time order. In the same pass, finds where the matches of other rows begin and
-//! end in their buckets.
+//! Partitions rows in time order. The same pass determines where the matches of other rows begin
+//! and end in their buckets.
 //!
 //! ```text
 //!   right rows in time order   ──●──●──┊──●──●──●──┊──●──●──▶
@@ -7,16 +7,17 @@
 //!   left row at ts                   early  ts    late
 //! ```
 //!
-//! A right row *enters* when it is not too late for the current left row, and *leaves* when it is
-//! too early for it. When a row enters, its number is written to the next place of its bucket. The
-//! next place of a bucket is therefore the end of the matches of every left row with that key, and
-//! their start is the place of the bucket's first row that has not left. Each right time is read at
-//! most twice and never searched for, whatever the number of buckets.
+//! A right row *enters* when it is no longer too late for the current left row, and *leaves* when
+//! it is too early for that left row. When a row enters, its number is written to the next free
+//! position in its bucket. For a left row, the matches therefore end at the next free position in
+//! the bucket of its key. The matches begin at the position of the bucket's first row that has not
+//! left. Each right time is read at most twice and never searched for, whatever the number of
+//! buckets.
 //!
-//! Both steps merge left and right rows. It cannot be predicted whether a left or a right row is
-//! next, so no branch depends on it. Both cases perform the same reads and writes, and a case
-//! without a result writes to an unused location. With a mispredicted branch for every other row,
-//! it took more than twice as long.
+//! Entering and leaving both merge left and right rows. It cannot be predicted whether the next row
+//! is a left or a right one, so no branch depends on its side. Both cases perform the same reads
+//! and writes, and a case without a result writes to an unused location. With a branch, which would
+//! be mispredicted for every other row, the merge takes more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -37,17 +38,19 @@ pub struct TimedRows<'a> {
 pub struct LeavingRows<'a> {
     /// The rows that have not left yet.
     pub rows: TimedRows<'a>,
-    /// The place of the first such row in each bucket, followed by that of the rows without a key.
+    /// The position of the first such row in each bucket, followed by the start of the rows without
+    /// a key.
     pub first: Vec<u32>,
-    /// A row that is at most this much after a left row is too early for it.
+    /// A right row is too early for a left row if its time minus the left row's time is at most
+    /// `early`.
     pub early: i64,
 }
 
 impl Writer<'_> {
-    /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of places
-    /// that each left row matches: the places of the rows with its key that have entered and not
-    /// yet left. A row that is at most `late` after a left row is not too late to match it. A left
-    /// row without a key receives an empty run.
+    /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of positions
+    /// that each left row matches. This run contains the rows with the same key that have entered
+    /// but not left. A right row is not too late for a left row if its time minus the left row's
+    /// time is at most `late`. A left row without a key receives an empty run.
     ///
     /// # Panics
     ///
@@ -74,7 +77,7 @@ impl Writer<'_> {
         let (places, runs, mut left_by) = (self.places, runs.as_mut_ptr(), leaving.first);
         let mut leave = End::<0>::new(left, leaving.rows, leaving.early, &mut left_by, runs);
         let mut enter = End::<1>::new(left, TimedRows { ts, keys }, late, &mut self.next, runs);
-        // Opaque to the compiler, which would otherwise use a branch to leave out these writes.
+        // This is opaque to the compiler, which would otherwise use a branch to skip these writes.
         let mut unused = 0;
         let nowhere = black_box(&raw mut unused);
         let enter_row = |enter: &mut End<'_, 1>| {
@@ -88,14 +91,14 @@ impl Writer<'_> {
             // `unused` is a local variable.
             unsafe { to.write(number) };
         };
-        // Neither end waits for the other, so the processor works on both at the same time.
+        // Neither end waits for the other, so the processor works on both ends at the same time.
         loop {
             let steps = enter.steps().min(leave.steps());
             if steps == 0 {
                 break;
             }
             for _ in 0..steps {
-                // SAFETY: `steps` is not 0.
+                // SAFETY: `steps` must not return 0.
                 unsafe { leave.step() };
                 enter_row(&mut enter);
             }
@@ -114,14 +117,15 @@ impl Writer<'_> {
     }
 }
 
-/// One end of the runs: the next place of a left row's bucket after the right rows before that end
-/// have been processed.
+/// One end of the runs. Each end is the next position in a left row's bucket after the right rows
+/// before that end have been processed.
 struct End<'a, const AT: usize> {
     left: TimedRows<'a>,
     right: TimedRows<'a>,
-    /// A right row is before the end of a left row if it is at most this much after the left row.
+    /// A right row is before the end of a left row's run if its time minus the left row's time is
+    /// at most `distance`.
     distance: i64,
-    /// The next place of each bucket.
+    /// The next position in each bucket.
     next: &'a mut [u32],
     runs: *mut [u32; 2],
     left_row: usize,
@@ -143,21 +147,22 @@ impl<'a, const AT: usize> End<'a, AT> {
         let mut extremes = left.ts.first().into_iter().chain(left.ts.last());
         assert!(extremes.all(|ts| ts.checked_add(distance).is_some()), "ends fit in 64 bits");
         assert!(!next.is_empty(), "there is a bucket for rows without a key");
-        // One more bucket, for left rows without a key. It contains no right rows.
+        // There is one more bucket, for left rows without a key. It contains no right rows.
         next.push(0);
         End { left, right, distance, next, runs, left_row: 0, right_row: 0 }
     }
 
-    /// Returns the number of steps that are certain to stay within both sides.
+    /// Returns a number of steps that cannot go beyond the end of either side.
     fn steps(&self) -> usize {
         (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
     }
 
-    /// Advances by one row. Returns whether it was a right row, and the next place of its bucket.
+    /// Advances by one row. Returns whether this row was from the right side, and the next position
+    /// in its bucket.
     ///
     /// # Safety
     ///
-    /// `steps` is not 0.
+    /// `steps` must not return 0.
     #[inline(always)]
     unsafe fn step(&mut self) -> (bool, u32) {
         debug_assert!(self.steps() > 0);
@@ -177,7 +182,7 @@ impl<'a, const AT: usize> End<'a, AT> {
             let next = self.next.get_unchecked_mut(bucket);
             let place = *next;
             *next += u32::from(is_right);
-            // A value that a right row writes here is overwritten by the left row later.
+            // If a right row writes a value here, the left row overwrites that value later.
             (*self.runs.add(self.left_row))[AT] = place;
             self.left_row += usize::from(!is_right);
             self.right_row += usize::from(is_right);
@@ -185,7 +190,7 @@ impl<'a, const AT: usize> End<'a, AT> {
         }
     }
 
-    /// Advances to the last left row when there are no more right rows.
+    /// Processes the remaining left rows when there are no more right rows.
     fn finish(&mut self) {
         debug_assert!(self.steps() == 0);
         for row in self.left_row..self.left.ts.len() {

@@ -1,29 +1,29 @@
-//! The loop over tiles with NEON.
+//! The loop over tiles, implemented with NEON.
 //!
-//! The result of a comparison is narrowed to one byte per position, for any width of values. Values
-//! of different widths can therefore be tested together. Narrowing two registers to one takes a
-//! single instruction, just like combining them with a logical "or". Vectors have unsigned
-//! comparisons, so ranges are not shifted.
+//! The result of a comparison is narrowed to one byte per position, whatever the width of the
+//! values. Values of different widths can therefore be tested together. Narrowing two registers to
+//! one takes a single instruction, just like combining them with a logical "or". NEON has unsigned
+//! vector comparisons, so ranges are not shifted.
 
 use std::arch::aarch64::*;
 use std::convert::identity;
 
 use super::{Lane, Ranges, Span, TILE, rest};
 
-/// The number of positions whose comparisons fill a register.
+/// The number of positions whose comparison results fill a register.
 pub(crate) const WIDTH: usize = 16;
 
-/// One byte for each of these positions.
+/// One byte for each of [`WIDTH`] positions.
 pub(crate) type Bytes = uint8x16_t;
 
-/// A range whose bounds are repeated, so that they fill a register.
+/// A range whose bounds are repeated to fill a register.
 pub(crate) type WideSpan<A> = Span<[A; WIDTH]>;
 
 fn filled<A: Lane>(span: Span<A>) -> WideSpan<A> {
     Span { low: [span.low; WIDTH], width: [span.width; WIDTH] }
 }
 
-/// The same as `tiles` of the parent module.
+/// Does the same as `tiles` in the parent module.
 #[target_feature(enable = "neon")]
 pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -31,7 +31,8 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 ) {
     let Ranges { values, second, spans, second_spans, base } = ranges;
     let none = [B::default(); TILE];
-    // The ranges as registers hold them. The registers are filled once, and not for each tile.
+    // The ranges are stored as registers hold them. The registers are filled once instead of for
+    // each tile.
     let (of_first, of_second) = (spans.map(filled), second_spans.map(filled));
     let (first_tiles, second_tiles) = (values.as_chunks::<TILE>().0, second.as_chunks::<TILE>().0);
     for (tile, a) in first_tiles.iter().enumerate() {
@@ -47,7 +48,7 @@ pub(super) fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
         for hit in hits {
             all = vorrq_u8(all, hit);
         }
-        // One branch for all rows, because most tiles have no hit.
+        // There is one branch for all rows, because most tiles contain no hit.
         if vmaxvq_u8(all) != 0 {
             let base = base + (tile * TILE) as u32;
             for row in 0..N {
@@ -71,12 +72,12 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
     base: u32,
     found: &mut Vec<u32>,
 ) {
-    /// The lowest of each group of four bits.
+    /// The lowest bit of each group of four bits.
     const LOWEST: u64 = 0x1111_1111_1111_1111;
     let pairs = first.as_chunks::<WIDTH>().0.iter().zip(second.as_chunks::<WIDTH>().0);
     for (nth, (a, b)) in pairs.enumerate() {
         let inside = within::<A, B, TWO>(a, b, of_first, of_second);
-        // Four bits per position, because no instruction returns one bit of each byte.
+        // Four bits per position are used, because no instruction returns one bit of each byte.
         let halves = vshrn_n_u16::<4>(vreinterpretq_u16_u8(inside));
         let mut places = vget_lane_u64::<0>(vreinterpret_u64_u8(halves)) & LOWEST;
         while places != 0 {
@@ -86,7 +87,8 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
     }
 }
 
-/// Returns a byte of ones for each position whose values are in range.
+/// Returns one byte per position: all ones if the values at this position are in range, and zeros
+/// otherwise.
 #[target_feature(enable = "neon")]
 #[inline]
 fn within<A: Lane, B: Lane, const TWO: bool>(
@@ -100,7 +102,7 @@ fn within<A: Lane, B: Lane, const TWO: bool>(
     if TWO { vandq_u8(a, b) } else { a }
 }
 
-/// Narrows each of the comparisons, which fill `N` registers, to a byte. Each step takes every
+/// Narrows each comparison result to a byte. The results fill `N` registers. Each step takes every
 /// second byte of two registers, until only one register is left.
 #[target_feature(enable = "neon")]
 #[inline]
@@ -115,7 +117,8 @@ fn narrowed<const N: usize>(mut masks: [Bytes; N]) -> Bytes {
     masks[0]
 }
 
-/// Defines the function that compares values of a width, named after their type.
+/// Defines a function that compares values of one width. The function is named after the type of
+/// the values.
 macro_rules! compared {
     ($lane:ident, $load:ident, $less:ident, $upto:ident, $bytes:ident) => {
         #[target_feature(enable = "neon")]

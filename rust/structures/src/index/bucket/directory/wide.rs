@@ -8,12 +8,14 @@ use crate::index::{Entry, Probe};
 /// The number of keys that are looked up together.
 const LANES: usize = 8;
 
-/// The positions of eight keys, by cells of the root, or zeros for keys beyond all cells.
+/// The positions of eight keys in the cells of the root. For keys beyond all cells, all fields are
+/// zero.
 struct Spots {
-    /// The numbers of the cells, and their contents.
+    /// The numbers of the cells, and the contents of the cells.
     at: __m512i,
     extents: __m512i,
-    /// The blocks, if the cells divide their keys evenly, and the codes of the keys.
+    /// The keys' blocks, which are valid if the cells divide their keys evenly, and the keys'
+    /// codes.
     blocks: __m512i,
     codes: __m512i,
 }
@@ -119,7 +121,7 @@ impl Directory {
         _mm512_set1_epi64(self.span.cast_signed())
     }
 
-    /// Returns the spots at the distances that are within the span.
+    /// Returns the positions of the keys at those distances that are within the span.
     ///
     /// # Panics
     ///
@@ -131,19 +133,20 @@ impl Directory {
         let at = _mm512_srl_epi64(distances, _mm_cvtsi32_si128(self.shift.cast_signed()));
         let cells =
             _mm512_maskz_mov_epi64(inside, self.cells_at(_mm512_maskz_mov_epi64(inside, at)));
-        // The same as in `code`.
+        // This is the same computation as in `code`.
         let up = _mm_cvtsi32_si128((u64::BITS - 1 - self.shift).cast_signed());
         let codes = _mm512_sll_epi64(_mm512_slli_epi64::<1>(distances), up);
         let codes = _mm512_maskz_srli_epi64::<48>(inside, codes);
-        // The same as in `Cell::nth`.
+        // This is the same computation as in `Cell::nth`.
         let extents = _mm512_srli_epi64::<32>(cells);
         let nth = _mm512_srli_epi64::<16>(_mm512_mul_epu32(codes, _mm512_srli_epi64::<2>(extents)));
         let base = _mm512_and_si512(cells, _mm512_set1_epi64(i64::from(u32::MAX)));
         Spots { at, extents, blocks: _mm512_add_epi64(base, nth), codes }
     }
 
-    /// Loads the cells with eight numbers, and what each has above its base. There is no gather
-    /// instruction, for the reason given in [`gather`](crate::memory::gather).
+    /// Loads the eight cells with the given numbers. The lower half of each result is the cell's
+    /// base, and the upper half is its extent. No gather instruction is used, for the reason given
+    /// in [`gather`](crate::memory::gather).
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn cells_at(&self, numbers: __m512i) -> __m512i {
@@ -158,7 +161,7 @@ impl Directory {
     }
 }
 
-/// Returns every third of 24 numbers, beginning with the first or the second one.
+/// Returns every third of 24 numbers, starting with the first or the second one.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn thirds<const FROM: i64>([a, b, c]: [__m512i; 3]) -> __m512i {
@@ -169,7 +172,7 @@ fn thirds<const FROM: i64>([a, b, c]: [__m512i; 3]) -> __m512i {
     _mm512_mask_permutexvar_epi64(_mm512_permutex2var_epi64(a, front, b), in_back, back, c)
 }
 
-/// Returns the numbers of the bits that are set.
+/// Returns the positions of the bits that are set.
 #[inline(always)]
 fn lanes(mut mask: __mmask8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -185,8 +188,8 @@ mod tests {
     use super::super::{Maker, Margins};
     use super::*;
 
-    /// Keys in clusters with different densities, so that some cells have child cells and others
-    /// have a single key.
+    /// Returns keys in clusters of different densities. Some cells have child cells, and others
+    /// contain a single key.
     fn keys() -> Vec<i64> {
         let spread = (0..4_000).map(|nth| nth * 1_000_003);
         let dense = (0..4_000).map(|nth| 1_000_000_000 + nth * nth % 2_003);
