@@ -173,7 +173,7 @@ def test_a_value_with_half_of_the_rows_makes_no_task(spark, monkeypatch, how):
         tidegate.spark.band_join, *frames, **query, partitions=8, parallelism="value"
     )
     assert "  divided    by value: " in text
-    assert "heavy ones in " in text
+    assert "heavy ones divided by row into " in text
 
 
 def test_rows_without_a_value_are_spread(spark):
