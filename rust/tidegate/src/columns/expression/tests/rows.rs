@@ -701,7 +701,7 @@ fn functions_of_other_types_are_a_schema_error_that_says_what_was_expected() {
         (
             "cast(left.x as bigint) = 1",
             timestamps(TimeUnit::Second, None, 0),
-            "cannot be cast to BIGINT; subtract times",
+            "cannot be cast to BIGINT; to obtain a number, subtract times",
         ),
         (
             "cast(left.x as date) = null",
