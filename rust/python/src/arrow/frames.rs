@@ -28,16 +28,14 @@ pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
         return Ok(None);
     }
-    let mut are_plain = true;
-    for dtype in frame.getattr("dtypes")?.try_iter()? {
-        match Values::of(&dtype?)? {
-            Values::Numpy | Values::Strings => {}
-            Values::Zoned => return Ok(None),
-            Values::Others => are_plain = false,
-        }
-    }
-    if are_plain && let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
+    if let Some(table) = unless_refused(frame.py(), of_columns(frame))?.flatten() {
         return Ok(Some(table));
+    }
+    // `dtypes` takes longer than looking at each column, but also works for equal names.
+    for dtype in frame.getattr("dtypes")?.try_iter()? {
+        if matches!(Values::of(&dtype?)?, Values::Zoned) {
+            return Ok(None);
+        }
     }
     unless_refused(frame.py(), of_pyarrow(frame))
 }
@@ -102,8 +100,9 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// Converts a frame to a table, given that all its columns are plain. Returns `None` if the frame's
-/// schema depends on more than the names and types of its columns.
+/// Converts a frame whose columns are all plain, one column at a time. Returns `None`, before any
+/// column is converted, if a column is not plain or if the frame's schema depends on more than the
+/// names and types of its columns.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;
@@ -114,21 +113,24 @@ fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAn
     if names.is_empty() {
         return Ok(None);
     }
-    let make = py.import("pyarrow")?.getattr("array")?;
-    let options = [("from_pandas", true)].into_py_dict(py)?;
-    let (arrays, key) = (PyList::empty(py), PyList::empty(py));
+    let (values, key) = (PyList::empty(py), PyList::empty(py));
     for name in &names {
         let name = name.cast_into_exact::<PyString>()?;
         let series = frame.get_item(&name)?;
         let dtype = series.getattr("dtype")?;
-        let values = match Values::of(&dtype)? {
+        values.append(match Values::of(&dtype)? {
             Values::Numpy => series.call_method0("to_numpy")?,
             Values::Strings => series.getattr("array")?,
             Values::Zoned | Values::Others => return Ok(None),
-        };
-        arrays.append(make.call((values,), Some(&options))?)?;
+        })?;
         key.append(name)?;
         key.append(dtype)?;
+    }
+    let make = py.import("pyarrow")?.getattr("array")?;
+    let options = [("from_pandas", true)].into_py_dict(py)?;
+    let arrays = PyList::empty(py);
+    for values in &values {
+        arrays.append(make.call((values,), Some(&options))?)?;
     }
     let schema = schema(frame, key.to_tuple())?;
     let arguments = [("schema", schema)].into_py_dict(py)?;
