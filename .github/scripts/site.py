@@ -76,7 +76,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """Return the site's anchor; it ends in `_1` where GitHub's ends in `-1` (repeated headings)."""
+    """Return the site's anchor; for a repeated heading, it ends in `_1`, and GitHub's in `-1`."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -123,7 +123,7 @@ def pages() -> dict[Path, str | None]:
 
 
 def rows_of_tables(folder: Path) -> dict[str, str]:
-    """Return what the tables of overview pages say about other pages."""
+    """Return the descriptions of other pages from the tables on the overview pages."""
     row = re.compile(r"^\|(?: [^|\n]* \|)? \[[^]]*\]\(([^)]*)\) \| (.*) \|$", re.MULTILINE)
     return {
         (page.parent / path).relative_to(folder).as_posix(): words

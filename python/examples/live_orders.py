@@ -308,7 +308,7 @@ rect {{ fill: #2a6f97 }}
 
 
 def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the windows differ from an aggregation of all rows that arrived in time."""
+    """Exit unless the windows equal those aggregated from all rows that arrived in time."""
     rows = spark.read.parquet(str(folder / "windows")).toArrow()
     late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
     found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
@@ -325,7 +325,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
 
 
 def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the pairs differ from a join of all rows that arrived in time."""
+    """Exit unless the pairs equal those joined from all rows that arrived in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))
     pairs = found.filter(pc.is_null(found["late"]))

@@ -10,7 +10,7 @@ If the inputs are Arrow data, the native function builds the plan itself, so the
 down small calls.
 
 - `functions.py`: the functions that users call.
-- `arguments.py`: errors for unknown arguments, which show what to write instead.
+- `arguments.py`: errors that show what to write instead of unknown arguments.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.
 - `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C can interrupt it.

@@ -77,7 +77,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several candidates share the nearest time,
     the match is the last of them if this time is before `l.on`, and the first of them if it is
-    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
     with an optional condition.
@@ -144,8 +144,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Each left row produces at most one result row. Rows are in
-        the order of the left rows, regardless of the number of threads.
+        name on both sides appears only once. Each left row produces at most one result row. Rows
+        are in the order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -202,7 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several candidates share the nearest time,
     the match is the last of them if this time is before `l.on`, and the first of them if it is
-    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
     so the result may be larger than memory.
@@ -259,8 +259,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Each left row produces at most one result row. Rows are in the order of the left rows,
-        regardless of the number of threads.
+        only once. Each left row produces at most one result row. Rows are in the order of the left
+        rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -380,9 +380,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
-            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
-            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
             only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -413,9 +413,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -439,9 +439,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         difference is NaN.
 
         Signed integers on one side and unsigned integers on the other side are compared as int64.
-        Before decimals are compared, both sides are converted to the larger of their numbers of
-        decimal places. An error is raised if a number does not fit in 64 bits after these
-        conversions, or if the decimals of both sides together need more than 38 digits.
+        Before decimals are compared, both sides are converted to the larger number of decimal
+        places. An error is raised if a number does not fit in 64 bits after these conversions, or
+        if comparing the decimals exactly requires more than 38 digits.
 
         With several columns, a sample is used to determine which band leaves the fewest pairs. The
         column of that band is indexed, and the other columns are checked pair by pair.
@@ -528,9 +528,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
-            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
-            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
             only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -565,7 +565,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -709,9 +709,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -851,7 +851,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -903,10 +903,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `<` replaces `<=`. A row with a null start or end does not match any row.
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
-    long intervals do not slow down the other rows. For selected times, the join lists the right
-    rows whose intervals are open at that time. A left row is therefore compared with at most twice
-    as many rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering
-    Search", 1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    long intervals do not slow down the other rows. At selected points in time, the join lists the
+    right rows whose intervals are open. A left row is therefore compared with at most twice as many
+    rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering Search",
+    1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -952,10 +952,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. `right` accepts the same kinds of input as `left`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The columns must contain integers, dates or timestamps.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each of its rows then matches the intervals
+            that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -996,9 +996,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1064,10 +1064,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. `right` accepts the same kinds of input as `left`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The columns must contain integers, dates or timestamps.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each of its rows then matches the intervals
+            that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1112,7 +1112,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1244,9 +1244,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1366,7 +1366,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1461,7 +1461,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
             each stream updates the windows independently. The designs from the paper process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            one at a time and need far more time and memory. Sessions always use a separate
+            algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1581,7 +1582,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
             each stream updates the windows independently. The designs from the paper process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            one at a time and need far more time and memory. Sessions always use a separate
+            algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number

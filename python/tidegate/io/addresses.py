@@ -88,7 +88,7 @@ def names_one_file(address: str) -> bool:
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    """Return the status of a path, or None if there is and can be no such file."""
+    """Return the status of a path, or None if no such file exists or can exist."""
     try:
         return os.stat(path)  # noqa: PTH116 - the path may be invalid
     except (OSError, ValueError):

@@ -234,7 +234,7 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Return bytes that have just been read to the buffer."""
+        """Put bytes that have just been read back into the buffer."""
         self._unread = found + self._unread
 
     # The members that pyarrow requires of a file in addition to `read`.

@@ -73,7 +73,7 @@ class OpenTable:
     """The number of rows read from files so far."""
 
     is_kept: bool = False
-    """Whether the rows can be read again, and cheaply if only a few columns are read."""
+    """Whether the rows can be read again, at low cost if only a few columns are read."""
 
     is_in_order: bool = False
     """Whether the rows are known to be in time order."""
@@ -82,7 +82,8 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended the read early. Arrow's C interface passes on only its message."""
+    """The error that ended the read early. Arrow's C interface passes on only the error's
+    message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:

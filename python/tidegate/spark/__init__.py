@@ -195,7 +195,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         streams: One DataFrame, or several whose columns have the same types. The DataFrames are
             either all tables or all streams. DataFrames are numbered from 0 in the given order.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
-            streams, the column must have the watermark.
+            streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.

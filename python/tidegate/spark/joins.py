@@ -107,8 +107,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
             are integers. None sets no bound. To set the bound separately for each row, give an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
@@ -144,7 +144,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             as a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a
             `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
             time would need copies of all earlier right rows. Streams are therefore divided only by
-            key, and keep the last right row of each key indefinitely.
+            key, and the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required if there is such an
             end, because it determines how long rows are kept. A row with an end that is farther
@@ -155,9 +155,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
@@ -280,12 +280,13 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
-        window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, starting with the left side.
-            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
-            no order beyond their times, so "the last n rows" is undefined if times are equal.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
+        window: The length of time that a row stays in its side's window: a duration, or an integer
+            if times are integers. Use a pair to give each side its own window, starting with the
+            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
+            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
+            are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -311,9 +312,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
@@ -443,13 +444,14 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a duration. A pair `(below, above)` means
             `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: If there is a window: the time column, or a pair of names if it has different names on
-            the two sides. For streams, the time column must have the watermark, and a window is
-            required.
-        window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, starting with the left side.
-            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
-            no order beyond their times, so "the last n rows" is undefined if times are equal.
+        time: The time column if there is a window, or a pair of names if the column has a different
+            name on each side. For streams, the watermark must be defined on the time column, and a
+            window is required.
+        window: The length of time that a row stays in its side's window: a duration, or an integer
+            if times are integers. Use a pair to give each side its own window, starting with the
+            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
+            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
+            are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -475,9 +477,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
@@ -615,8 +617,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -639,9 +641,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows into tasks. `broadcast`: the right side is read
@@ -655,11 +657,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             split by time. `auto` is `broadcast` if the right side is small. Otherwise, `auto` keeps
             the existing partitions of both sides if they are balanced and each contains all rows of
             its keys. If not, `auto` uses the division whose fullest partition is the smallest in a
-            sample. Without `by`, it uses slices of time. For streams, `key` divides the rows only
-            by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
-            within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key
-            at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key`
-            with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
+            sample. Without `by`, `auto` uses slices of time. For streams, `key` divides the rows
+            only by key. `time` assigns slices of time to the buckets in turn, and copies all right
+            rows within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts
+            each key at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is
+            `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
             single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
@@ -781,10 +783,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each of its rows then matches the intervals
+            that contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
             integer.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
@@ -814,8 +816,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged.
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged.
         parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
