@@ -97,7 +97,7 @@ class Scale:
     short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
-        """Return a row for each class: flights, their mean delay and the share cancelled."""
+        """Return the number of flights, the mean delay and the share cancelled for each class."""
         reached = ((F.col(self.column) >= edge).cast("int") for edge in self.edges)
         number = reduce(Column.__add__, reached)
         rows = (

@@ -243,7 +243,7 @@ class BatchReader(Generic[_StatsT_co]):
     until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
     per right row, or up to 60 bytes per row if rows are out of time order.
 
-    A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
+    A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
     may block, such as those of generators, are read on a separate thread. A stream may call
     `stats()` and `close()` on the merge by which it is read. If the stream requests a batch from
@@ -1410,8 +1410,8 @@ class AsofJoin(StreamJoin):
     `where` that reads only left columns.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes or on the number of threads. Rows are ordered by the times described above. Rows with
-    equal times are in *merged order*: by time, then source, then position.
+    pushes or on the number of threads. Rows are ordered by the times described above. If these
+    times are equal, rows are in *merged order*: by their own time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1692,9 +1692,9 @@ class IntervalJoin(StreamJoin):
             `where`, the same as `key`. With a `where`, `auto` starts as `key` and becomes `hybrid`
             once one thread has far more comparisons to make than the others. These patterns are
             described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`:
-            each key has a team of threads, which is larger for keys with more rows. Each row is
-            stored by one thread, which looks for matches in the lists of all threads in the team.
-            This is the algorithm Scale-OIJ, included for comparison. With `aggs` or
+            each key is assigned a team of threads, and keys with more rows have larger teams. Each
+            row is stored by one thread, which looks for matches in the lists of all threads in the
+            team. This is the Scale-OIJ algorithm, included for comparison. With `aggs` or
             `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
@@ -1726,11 +1726,11 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `interval_join` for the same rows in merged
-        order. With `prevailing`, the last right row for each key is also kept. If a user-defined
-        Python function fails, the next poll calls it again.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `interval_join` for the same
+        rows in merged order. With `prevailing`, the last right row for each key is also kept. If a
+        user-defined Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
         and all right rows still held. Polls that emit few left rows are slow if many right rows are
@@ -2052,11 +2052,11 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If windows are time-based and there
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `window_join` for the same rows in merged
-        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
-        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `window_join` for the same
+        rows in merged order. Row-based windows are not allowed. If a user-defined Python function
+        fails, the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
         and all right rows still held. Polls that emit few left rows are slow if many right rows are
@@ -2234,11 +2234,11 @@ class BandJoin(StreamJoin):
         columns are compared. The indexed column is the one that yields the fewest candidates in an
         initial sample of rows. Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `band_join` for the same rows in merged
-        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
-        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `band_join` for the same rows
+        in merged order. Row-based windows are not allowed. If a user-defined Python function fails,
+        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
         all right rows still held. Polls that emit few left rows are slow if many right rows are
@@ -2446,8 +2446,8 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        They include the columns that the join compares, the columns that the condition reads, and
-        the columns of the result.
+        The list includes the columns that the join compares, the columns that the condition reads,
+        and the columns of the result.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2475,7 +2475,7 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must contain for the join to return the same result.
 
-        They include the columns that the join reads, plus the left columns whose names cause a
+        The list includes the columns that the join reads, plus the left columns whose names cause a
         suffix to be added to right columns.
 
         Example:
@@ -2721,7 +2721,7 @@ class AggregationPlan:
 class JoinQuery:
     """A description of a join that does not depend on its inputs.
 
-    Queries are created by `interval_join_query` and similar functions. They are immutable and can
+    Queries are created by `interval_join_query` and similar functions. A query is immutable and can
     be pickled. Calls on tables and files, the command and Spark all use queries, so that each
     option is read in only one place.
 

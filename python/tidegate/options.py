@@ -196,8 +196,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The names of the start and end columns. If the names differ between the sides, give a pair
         of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-        time column, give its name twice. Each of its rows then matches the intervals that contain
-        its time. The columns must contain integers, dates or timestamps.
+        time column, give its name twice. Each row on that side then matches the intervals that
+        contain its time. The columns must contain integers, dates or timestamps.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -587,8 +587,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The names of the start and end columns. If the names differ between the sides, give a pair
         of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-        time column, give its name twice. Each of its rows then matches the intervals that contain
-        its time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
+        time column, give its name twice. Each row on that side then matches the intervals that
+        contain its time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -1040,8 +1040,8 @@ OPTIONS: tuple[Option, ...] = (
         over the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
         rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
         tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows
-        that `sort` would check more than about a thousand pairs per left row.
+        never merged. `auto` is usually `sort`. With a window, `auto` selects `buckets` if a sample
+        shows that `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1118,10 +1118,10 @@ OPTIONS: tuple[Option, ...] = (
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
         With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
         comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
-        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
-        larger for keys with more rows. Each row is stored by one thread, which looks for matches in
-        the lists of all threads in the team. This is the algorithm Scale-OIJ, included for
-        comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
+        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of threads, and
+        keys with more rows have larger teams. Each row is stored by one thread, which looks for
+        matches in the lists of all threads in the team. This is the Scale-OIJ algorithm, included
+        for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1430,7 +1430,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1459,7 +1459,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1483,14 +1483,14 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: the right side is read immediately and
-        sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
+        The method for dividing rows among tasks. `broadcast`: the right side is read immediately
+        and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
         already partitioned by the keys are not shuffled. `time`: rows are divided into slices of
         time. For each key, each slice also receives the nearest right rows outside it: each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
-        rows are divided into buckets by key, and heavy keys are split by time. `auto` is
+        rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
         both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
         the division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
@@ -1507,7 +1507,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1539,8 +1539,9 @@ OPTIONS: tuple[Option, ...] = (
         (*ON_SPARK,),
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-        returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives only
-        some of the rows at a time, so combine the partial results of an aggregate with a `groupBy`.
+        returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+        receives only some of the rows at a time, so combine the partial results of an aggregate
+        with a `groupBy`.
         """,
         default="None",
     ),

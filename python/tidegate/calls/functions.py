@@ -397,7 +397,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
-            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
@@ -545,7 +545,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
-            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
@@ -954,8 +954,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         right: The right input. `right` accepts the same kinds of input as `left`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
-            single time column, give its name twice. Each of its rows then matches the intervals
-            that contain its time. The columns must contain integers, dates or timestamps.
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1066,8 +1066,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         right: The right input. `right` accepts the same kinds of input as `left`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
-            single time column, give its name twice. Each of its rows then matches the intervals
-            that contain its time. The columns must contain integers, dates or timestamps.
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.

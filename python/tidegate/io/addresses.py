@@ -192,7 +192,7 @@ def _without_slash(path: str) -> str:
 
 
 def _without_secrets(rest: str) -> str:
-    """Return an address without its scheme, its password and its options."""
+    """Return an address without its scheme, password or options."""
     parts = urlsplit(f"//{rest}")
     host = parts.netloc
     if ":" in host.rpartition("@")[0]:

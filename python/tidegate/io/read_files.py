@@ -531,7 +531,7 @@ def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """Return the schema, with time types for strings that are all times, as in CSV."""
+    """Return the schema, with time types for string columns whose values are all times."""
     schema = rows.schema
     for place, field in enumerate(schema):
         if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:

@@ -211,7 +211,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             For streams, this is the number of buckets into which keys are divided: by default, the
             value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
             same number.
-        parallelism: The method for dividing rows into tasks. `key`: rows are divided into buckets
+        parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the

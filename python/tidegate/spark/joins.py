@@ -160,7 +160,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -187,9 +187,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -317,7 +317,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -344,9 +344,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -482,7 +482,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -504,9 +504,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -646,7 +646,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: the right side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -654,23 +654,23 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             divided into slices of time. For each key, each slice also receives the nearest right
             rows outside it: each task that reads right rows sends at most one row before the slice
             and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto` is `broadcast` if the right side is small. Otherwise, `auto` keeps
-            the existing partitions of both sides if they are balanced and each contains all rows of
-            its keys. If not, `auto` uses the division whose fullest partition is the smallest in a
-            sample. Without `by`, `auto` uses slices of time. For streams, `key` divides the rows
-            only by key. `time` assigns slices of time to the buckets in turn, and copies all right
-            rows within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts
-            each key at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is
-            `key` with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-            single bucket, and therefore a single task.
+            split by time. `auto` selects `broadcast` if the right side is small. Otherwise, `auto`
+            keeps the existing partitions of both sides if they are balanced and each contains all
+            rows of its keys. If not, `auto` uses the division whose fullest partition is the
+            smallest in a sample. Without `by`, `auto` uses slices of time. For streams, `key`
+            divides the rows only by key. `time` assigns slices of time to the buckets in turn, and
+            copies all right rows within `tolerance` of a slice. `hybrid` also assigns slices in
+            turn, but starts each key at a different bucket. Both `time` and `hybrid` require a
+            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+            `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
             or `right`, and the columns of the other side are null. Without this column, late rows
             are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -785,9 +785,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
-            single time column, give its name twice. Each of its rows then matches the intervals
-            that contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
-            integer.
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The type of the columns must be timestamp,
+            timestamp_ntz, date or integer.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -818,7 +818,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         partitions: The number of partitions. The default depends on the number of cores and the
             number of rows. A side that is not shuffled keeps its partitions, unless it has more
             than this number; in that case, some are merged.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -832,9 +832,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             is small and an estimate shows that the other forms would cost more, or if file metadata
             shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
