@@ -1,8 +1,8 @@
 """Writes the options of `tidegate.options` into signatures, docstrings and the reference.
 
 For each function and class in the table, the script writes the parameters and the `Args` section
-into the files below. It also writes a table of all options into the reference page. The other parts
-of these files are written by hand, and the script does not change them.
+into the files below. The script also writes a table of all options into the reference page. The
+other parts of these files are written by hand, and the script does not change them.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change

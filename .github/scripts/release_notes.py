@@ -19,7 +19,7 @@ def section(changelog: str, version: str) -> str:
     """Return the text of a version's section.
 
     Raises:
-        ValueError: There is no such section, it has no date, or it is empty.
+        ValueError: The section is missing, empty or undated.
     """
     heading = re.compile(
         rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", re.MULTILINE

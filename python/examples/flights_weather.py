@@ -10,8 +10,8 @@
    Spark.
 
 The script times all of these joins, compares their rows, and prints a digest that does not depend
-on the order of the rows. It summarizes the second result in two small tables and plots it. Spark's
-log is in `spark.log`.
+on the order of the rows. The script summarizes the second result in two small tables and plots it.
+Spark's log is in `spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """

@@ -246,7 +246,7 @@ class BatchReader(Generic[_StatsT_co]):
     A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
     may block, such as those of generators, are read on a separate thread. A stream may call
-    `stats()` and `close()` on the merge by which it is read. If the stream requests a batch from
+    `stats()` and `close()` on the merge that is reading it. If the stream requests a batch from
     this merge, a `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
@@ -721,13 +721,13 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def memory_limit(self) -> int | None:
-        """The maximum number of bytes to hold, or None for no limit; it can be changed at any time.
+        """The maximum number of bytes to hold, or None for no limit.
 
-        A fifth of the limit is divided evenly among the sources until they are closed. A source can
-        always use its entire share, no matter how much memory the other sources use. A source that
-        runs ahead therefore leaves room for the source that all others are waiting for. In an
-        aggregation, another fifth is reserved for the state. The rest is allocated on a first-come,
-        first-served basis.
+        The limit can be changed at any time. A fifth of the limit is divided evenly among the
+        sources until they are closed. A source can always use its entire share, no matter how much
+        memory the other sources use. A source that runs ahead therefore leaves room for the source
+        that all others are waiting for. In an aggregation, another fifth is reserved for the state.
+        The rest is allocated on a first-come, first-served basis.
 
         A row counts towards its source's share from the time it is pushed until a poll finds that
         it is no longer needed. All rows from a push continue to count until all of them have been
@@ -775,7 +775,7 @@ class Operator(Generic[_StatsT_co]):
                 are lost, and the poll can be repeated. The error is also raised if the system is
                 out of memory. If memory runs out in the middle of the work, all later polls raise
                 the same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+            TidegateError: A condition cannot be evaluated for a row or a pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
@@ -834,10 +834,10 @@ class Operator(Generic[_StatsT_co]):
                 `late` returns. Without this function, late rows are kept until `late` is called,
                 and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then has a last column `watermark` of 64-bit integers, which is null in result rows.
-                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
-                and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. The punctuation follows all results with times before its
+                then ends with a `watermark` column of 64-bit integers, which is null in result
+                rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
+                value, and all other columns are null. When `promised` has increased after a batch,
+                a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
                 snapshots or digests. A source of another operator does not accept punctuations; in
@@ -846,9 +846,9 @@ class Operator(Generic[_StatsT_co]):
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
             TidegateError: The operator is already running, `poll` fails, or punctuations are
-                requested although the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a column
-                `watermark`.
+                requested but the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a `watermark`
+                column.
             TypeError: The sink has an unsupported type.
             Exception: The sink raised an exception. The next poll returns the batch that the sink
                 did not accept.
@@ -883,10 +883,10 @@ class Operator(Generic[_StatsT_co]):
                 `late` returns. Without this function, late rows are kept until `late` is called,
                 and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then has a last column `watermark` of 64-bit integers, which is null in result rows.
-                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
-                and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. The punctuation follows all results with times before its
+                then ends with a `watermark` column of 64-bit integers, which is null in result
+                rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
+                value, and all other columns are null. When `promised` has increased after a batch,
+                a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
                 snapshots or digests. A source of another operator does not accept punctuations; in
@@ -897,8 +897,8 @@ class Operator(Generic[_StatsT_co]):
 
         Raises:
             TidegateError: Punctuations are requested, but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a column
-                `watermark`.
+            SchemaError: Punctuations are requested, but the results already have a `watermark`
+                column.
             TypeError: The sink has an unsupported type.
         """
 
@@ -1106,7 +1106,7 @@ class Operator(Generic[_StatsT_co]):
                 are lost, and the call can be repeated. The error is also raised if the system is
                 out of memory. If memory runs out in the middle of the work, all later polls raise
                 the same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+            TidegateError: A condition cannot be evaluated for a row or a pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
@@ -1463,9 +1463,9 @@ class AsofJoin(StreamJoin):
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -1487,10 +1487,10 @@ class AsofJoin(StreamJoin):
         ordered: Whether results are emitted in the order that the class description specifies. An
             as-of join always uses this order.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1649,9 +1649,9 @@ class IntervalJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1708,10 +1708,10 @@ class IntervalJoin(StreamJoin):
             Each row is kept longer: until the other side has passed its interval. With `aggs`, rows
             are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1846,8 +1846,8 @@ class Aggregate(Operator[_AggregateStats]):
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
@@ -1972,9 +1972,9 @@ class WindowJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -2033,10 +2033,10 @@ class WindowJoin(StreamJoin):
             the same step are then emitted in any order. With `aggs`, rows are emitted in order in
             either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2159,9 +2159,9 @@ class BandJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -2214,10 +2214,10 @@ class BandJoin(StreamJoin):
             the same step are then emitted in any order. Pairs of a self-join are also held back.
             With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2303,7 +2303,7 @@ def release_memory() -> bool:
         True
 
     Returns:
-        Whether any memory had been kept.
+        Whether there was any memory to release.
     """
 
 @final
@@ -2344,7 +2344,7 @@ class Digest:
             tidegate.SchemaError: column 2: expected `price` of kind float, ...
 
         Args:
-            data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by
+            data: Arrow data, a file, a lazy frame or a dict of columns. The rows are read batch by
                 batch.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 

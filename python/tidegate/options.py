@@ -47,7 +47,7 @@ class OfCommand:
         flag: The flag, if it differs from the argument's name.
         shown_default: The default as shown in the help.
         repeats: Whether the option may be given several times.
-        is_required: Whether the command requires the option although the function has a default.
+        is_required: Whether the command requires the option even though the function has a default.
         least: The minimum of a numeric value.
     """
 
@@ -465,8 +465,8 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         ("aggregate", "Aggregate"),
         """
-        A condition that selects the rows to aggregate. Build it from `tidegate.row` columns, or
-        give it as SQL text.
+        A condition that selects the rows to aggregate. Build the condition from `tidegate.row`
+        columns, or give it as SQL text.
         """,
         default="None",
         command=OfCommand('A condition such as "price > 10".', metavar="CONDITION"),
@@ -730,9 +730,9 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         (*JOINS, *OPERATORS),
         """
-        A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-        `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do not
-        match.
+        A condition that two rows must satisfy to match. Build the condition from `tidegate.left`
+        and `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+        not match.
         """,
         default="None",
         command=OfCommand('A condition such as "left.price < right.bid".', metavar="CONDITION"),
@@ -742,9 +742,9 @@ OPTIONS: tuple[Option, ...] = (
         "tidegate.Expr | str | None",
         (*ON_SPARK,),
         """
-        A condition on two rows, such as `"left.price < right.bid"`. Build it from
-        `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
-        is null, the rows do not match.
+        A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
+        `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition is
+        null, the rows do not match.
         """,
         default="None",
     ),
@@ -1384,10 +1384,10 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-        nothing else uses the processors. Otherwise, it slows the operator down. Each operator pins
-        its first thread to a different processor. The thread that calls the operator is not pinned.
-        Threads are never pinned if an aggregate is a Python function. By default, threads are
-        pinned only in a `WindowJoin` with `scalejoin-gates`.
+        nothing else uses the processors. Otherwise, pinning slows the operator down. Each operator
+        pins its first thread to a different processor. The thread that calls the operator is not
+        pinned. Threads are never pinned if an aggregate is a Python function. By default, threads
+        are pinned only in a `WindowJoin` with `scalejoin-gates`.
         """,
         default="None",
     ),
@@ -1446,11 +1446,11 @@ OPTIONS: tuple[Option, ...] = (
         sampled if a side is small and an estimate shows that the other forms would cost more.
         Sampling is also skipped if file metadata shows that there are few rows, or that bins are
         not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
-        slices of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
-        has a single bucket, and therefore a single task.
+        slices of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+        rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each key
+        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+        do not support intervals without an end. Without `by`, a join with such intervals has a
+        single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1470,11 +1470,11 @@ OPTIONS: tuple[Option, ...] = (
         A full join does not divide single values, because neither side can be copied. `auto`:
         `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
         from a sample, is smallest. For streams, `key` divides the rows only by key. `value` assigns
-        slices of values to the buckets in turn, which spreads out the rows of a heavy key, and
-        copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-        each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
-        and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
-        a single bucket, and therefore a single task.
+        slices of values to the buckets in turn, to spread out the rows of a heavy key, and copies
+        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
+        `hybrid` do not support bands without an end. Without `by`, a join with such a band has a
+        single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),

@@ -17,6 +17,6 @@ down small calls.
 - `ways.py`: decides whether inputs are read whole, in part or slice by slice.
 - `explain.py`: describes these steps as text, without running the query.
 
-Modules that import pyarrow are imported by the first call that needs them, which keeps `import
+Modules that import pyarrow are imported by the first call that needs them, to keep `import
 tidegate` fast.
 """

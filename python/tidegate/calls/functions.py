@@ -1,4 +1,4 @@
-"""The functions that users call: two per query, which return a table or batches.
+"""The functions that users call: two per query, for a table and for batches.
 
 Each function passes on its arguments by name, unchanged. An option therefore appears only in the
 signature, in the docstring, and in the native query that reads it.
@@ -120,9 +120,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -233,9 +233,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -365,9 +365,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -513,9 +513,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -675,9 +675,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -813,9 +813,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -959,9 +959,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1071,9 +1071,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1159,8 +1159,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     earlier of the two rows must be among the last n rows of its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
-    The result contains the same pairs as Kang's three-step procedure on whole tables, as defined in
-    the papers on the handshake join by Teubner and Mueller and on ScaleJoin (section II). Every
+    The result contains the same pairs as Kang's three-step procedure on whole tables. The papers on
+    the handshake join (Teubner and Mueller) and ScaleJoin (section II) define this procedure. Every
     pair of rows within the windows is compared, unless the rows differ in `by`. A scan evaluates
     numeric comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 *
     right.y > 3`, using the widest SIMD instructions that the processor supports.
@@ -1206,9 +1206,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1324,9 +1324,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1450,8 +1450,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
             result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
             slices that all windows share. `slices` keeps separate states for each stream, and
@@ -1501,10 +1501,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         Floats are added in an order that does not depend on threads or batches, so results depend
         only on the data. Within a time slice, the rows of each stream are added in time order, and
         the streams are combined in order. The slices of a window are then combined in two parts,
-        which are divided at the last slice whose number is a multiple of the number of slices per
-        window. Slices in the first part are combined from latest to earliest, and slices in the
-        second part from earliest to latest. The rows of a session are added one by one, in order of
-        time, then stream, then position.
+        divided at the last slice whose number is a multiple of the number of slices per window.
+        Slices in the first part are combined from latest to earliest, and slices in the second part
+        from earliest to latest. The rows of a session are added one by one, in order of time, then
+        stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
         many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
@@ -1571,8 +1571,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
             result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
             slices that all windows share. `slices` keeps separate states for each stream, and

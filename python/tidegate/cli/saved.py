@@ -147,7 +147,7 @@ class Saved:
             raise StateError(message)
 
     def save(self, state: str) -> None:
-        """Write the state, which replaces the previous state."""
+        """Write the state, replacing the previous one."""
         about = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],

@@ -196,7 +196,7 @@ class LiveFile:
         )
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which readers can see immediately."""
+        """Write rows so that readers can see them immediately."""
         self._writer.write_batch(batch)
         self._file.flush()
 

@@ -310,7 +310,7 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
 
 
 def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
-    """Open a scanner, which returns only the projected columns."""
+    """Open a scanner that returns only the projected columns."""
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),

@@ -122,7 +122,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -177,10 +177,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
             more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
-            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+            `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
@@ -290,7 +290,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -334,10 +334,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
             more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
-            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+            `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, it contains the row's side, `left`
@@ -455,7 +455,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -494,7 +494,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             values, because neither side can be copied. `auto`: `broadcast` if a side is small;
             otherwise, the division whose fullest partition, estimated from a sample, is smallest.
             For streams, `key` divides the rows only by key. `value` assigns slices of values to the
-            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
+            buckets in turn, to spread out the rows of a heavy key, and copies the rows near the
             border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
             different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
             do not support bands without an end. Without `by`, a join with such a band has a single
@@ -629,7 +629,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
@@ -791,7 +791,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
