@@ -10,8 +10,8 @@ start it again.
 
 Two properties make this safe:
 
-- The offset of a partition is the number of rows that were pushed into its source (`rows_in` of the
-  source). Snapshots contain this number, so the operator and the offsets are always consistent.
+- The offset of a partition is the number of rows that were pushed into its source (the source's
+  `rows_in`). Snapshots contain this number, so the operator and the offsets are always consistent.
 - The pairs and the snapshot taken after them are written in one transaction.
 """
 

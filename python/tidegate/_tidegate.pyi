@@ -1027,7 +1027,7 @@ class Operator(Generic[_StatsT_co]):
         sorted up to this time. A reader that lags behind other readers may still return results
         with times before `promised`. The value increases with polls. `promised` is None until every
         source has made a promise, and also while results are waiting to be polled. After a restore,
-        it is None until rows or promises arrive.
+        `promised` is None until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1554,12 +1554,12 @@ class IntervalJoin(StreamJoin):
     once no further row can match it. Rows are kept only as long as later rows may match them.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `parallelism` do not affect them. Pairs are ordered by their later row
-    in merged order, then by their earlier row. An unmatched row is emitted after all pairs whose
-    time is the last time at which the row could have matched. For a left row, the last time is its
-    own time plus `upper`; for a right row, it is its own time minus `lower`. This last time is
-    never earlier than the row's own time. If `closed` excludes the end of the interval, the last
-    time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
+    the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
+    later row in merged order, then by their earlier row. An unmatched row is emitted after all
+    pairs whose time is the last time at which the row could have matched. For a left row, the last
+    time is its own time plus `upper`; for a right row, it is its own time minus `lower`. This last
+    time is never earlier than the row's own time. If `closed` excludes the end of the interval, the
+    last time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1612,8 +1612,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        This join matches orders, each valid for at most 20 time units, with the trades during that
-        time. An order that is valid for longer is set aside:
+        This join matches orders, each valid for at most 20 time units, with the trades made during
+        that time. An order that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1733,8 +1733,8 @@ class IntervalJoin(StreamJoin):
         user-defined Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
-        and all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        and all right rows still held. Even polls that emit few left rows are slow if many right
+        rows are held.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1929,13 +1929,13 @@ class WindowJoin(StreamJoin):
     are looked up instead.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
-    in *merged order* (by time, then source with left sources first, then position), then by their
-    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
-    the row could have matched. With time-based windows, this last time is the row's own time plus
-    the window of its side. With row-based windows, it is the time of the newer row that pushes the
-    row out of its window. Unmatched rows that are still in row-based windows at the end are emitted
-    in merged order.
+    the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
+    row in *merged order* (by time, then source with left sources first, then position), then by
+    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
+    which the row could have matched. With time-based windows, this last time is the row's own time
+    plus the window of its side. With row-based windows, the last time is that of the newer row that
+    pushes the row out of its window. Unmatched rows that are still in row-based windows at the end
+    are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1997,7 +1997,7 @@ class WindowJoin(StreamJoin):
             are in order.
         algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
-            faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
+            faster, `auto` looks up matches instead of comparing all pairs. `scalejoin`: rows are
             distributed among the threads round robin, and each thread compares new rows with its
             share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
             published. Each thread reads rows one at a time from one gate, and adds its results to
@@ -2059,8 +2059,8 @@ class WindowJoin(StreamJoin):
         fails, the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
-        and all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        and all right rows still held. Even polls that emit few left rows are slow if many right
+        rows are held.
 
         Without `aggs`, each row needs an additional 90 to 260 bytes for the values that are
         compared.
@@ -2100,12 +2100,12 @@ class BandJoin(StreamJoin):
     outside the band are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
-    in *merged order* (by time, then source with left sources first, then position), then by their
-    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
-    the row could have matched. With time-based windows, this last time is the row's own time plus
-    the window of its side. With row-based windows, it is the time of the newer row that pushes the
-    row out of its window.
+    the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
+    row in *merged order* (by time, then source with left sources first, then position), then by
+    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
+    which the row could have matched. With time-based windows, this last time is the row's own time
+    plus the window of its side. With row-based windows, the last time is that of the newer row that
+    pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
     row. It is matched with the rows that precede it in merged order within the window; these act as
@@ -2241,8 +2241,8 @@ class BandJoin(StreamJoin):
         the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
-        all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        all right rows still held. Even polls that emit few left rows are slow if many right rows
+        are held.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, each of these columns adds about 16 bytes per row, because its values are also kept

@@ -1131,8 +1131,8 @@ OPTIONS: tuple[Option, ...] = (
         ("WindowJoin",),
         """
         The algorithm that divides the comparisons among threads. `auto`: each thread processes a
-        share of the new rows. If a sample of pairs shows that lookups by value are faster, it looks
-        up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
+        share of the new rows. If a sample of pairs shows that lookups by value are faster, `auto`
+        looks up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
         threads round robin, and each thread compares new rows with its share of the windows
         (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
         one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
@@ -1439,8 +1439,8 @@ OPTIONS: tuple[Option, ...] = (
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
-        tables, `auto` chooses the form with the lowest cost according to a model, which `explain`
-        shows. The candidates are `broadcast` if a side is small, `bins` if they are clearly
+        tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+        estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
         cheaper, the existing partitions of both sides if they are balanced and each contains all
         rows of its keys, and the division whose fullest partition is the smallest. Rows are not
         sampled if a side is small and an estimate shows that the other forms would cost more.
@@ -1514,7 +1514,7 @@ OPTIONS: tuple[Option, ...] = (
         partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
         each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
         divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
-        the lowest cost according to a model, which `explain` shows. The candidates are `broadcast`
+        the lowest estimated cost, and `explain` shows the estimates. The candidates are `broadcast`
         if a side is small, the existing partitions of both sides if they are balanced and each
         contains all rows of its keys, and the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
@@ -1528,8 +1528,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         For streams: the name of an additional result column that marks late rows. The column is
-        null in regular result rows. In a late row, it contains the row's side, `left` or `right`,
-        and the columns of the other side are null. Without this column, late rows are dropped.
+        null in regular result rows. In a late row, the column contains the row's side, `left` or
+        `right`, and the columns of the other side are null. Without this column, late rows are
+        dropped.
         """,
         default="None",
     ),

@@ -170,7 +170,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest cost according to a model, which `explain` shows. The candidates are
+            the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
             partitions of both sides if they are balanced and each contains all rows of its keys,
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
@@ -183,9 +183,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine the partial results of an aggregate
@@ -327,7 +327,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest cost according to a model, which `explain` shows. The candidates are
+            the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
             partitions of both sides if they are balanced and each contains all rows of its keys,
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
@@ -340,9 +340,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine the partial results of an aggregate
@@ -500,9 +500,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             do not support bands without an end. Without `by`, a join with such a band has a single
             bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine the partial results of an aggregate
@@ -664,9 +664,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
             `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine the partial results of an aggregate
@@ -825,12 +825,12 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
             divided into slices of time, and each row is sent to all slices in which it may have
             matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
-            by time. `auto` chooses the form with the lowest cost according to a model, which
-            `explain` shows. The candidates are `broadcast` if a side is small, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more, or if file metadata
-            shows that there are few rows.
+            by time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+            estimates. The candidates are `broadcast` if a side is small, the existing partitions of
+            both sides if they are balanced and each contains all rows of its keys, and the division
+            whose fullest partition is the smallest. Rows are not sampled if a side is small and an
+            estimate shows that the other forms would cost more, or if file metadata shows that
+            there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine the partial results of an aggregate

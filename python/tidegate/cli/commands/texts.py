@@ -50,7 +50,7 @@ neither side can deliver another row that precedes the later row of the pair. On
 streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
 time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
 column is not listed in --types, it is inferred from the lines that are present at the start. If a
-file is renamed, it is read to its end. Then the new file with the original name is read. If a file
+file is renamed, it is read to the end. Then the new file with the original name is read. If a file
 is truncated, overwritten, removed or replaced, the command fails.
 
 With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill signal,
@@ -263,7 +263,7 @@ no file can deliver another row that belongs to it. Sessions are ordered by thei
 and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
 are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
 in --types, it is inferred from the lines that are present at the start. If a file is renamed, it is
-read to its end. Then the new file with the original name is read. If a file is truncated,
+read to the end. Then the new file with the original name is read. If a file is truncated,
 overwritten, removed or replaced, the command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill
