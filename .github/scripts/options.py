@@ -186,7 +186,7 @@ def _files() -> Iterator[tuple[Path, str, str]]:
 
 
 def main() -> int:
-    """Write the files, or report which would change."""
+    """Write the files, or report which files would change."""
     changed = []
     for path, text, new in _files():
         if new != text:

@@ -510,8 +510,8 @@ class Source:
         watermark of the sources that are not idle. The source resumes when rows are pushed again.
         The source's watermark is then at least the operator's watermark or, in a join, the
         watermark of the source's side if that is later. Rows below this watermark are late, as if
-        it had been passed to `advance`. While all open sources are idle, the operator's watermark
-        does not change.
+        the watermark had been passed to `advance`. While all open sources are idle, the operator's
+        watermark does not change.
 
         A second call has no effect. `advance` and `close` can also be called on an idle source.
 

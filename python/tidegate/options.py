@@ -1469,12 +1469,12 @@ OPTIONS: tuple[Option, ...] = (
         the rows of one side are divided further by hash, and the rows of the other side are copied.
         A full join does not divide single values, because neither side can be copied. `auto`:
         `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
-        from a sample, is smallest. For streams, `key` divides the rows only by key. `value` assigns
-        slices of values to the buckets in turn, to spread out the rows of a heavy key, and copies
-        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-        key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
-        `hybrid` do not support bands without an end. Without `by`, a join with such a band has a
-        single bucket, and therefore a single task.
+        from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
+        assigns slices of values to the buckets in turn, to spread out the rows of a heavy key, and
+        copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
+        each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
+        and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
+        a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),

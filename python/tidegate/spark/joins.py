@@ -492,13 +492,13 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             more rows than a partition should have, the rows of one side are divided further by
             hash, and the rows of the other side are copied. A full join does not divide single
             values, because neither side can be copied. `auto`: `broadcast` if a side is small;
-            otherwise, the division whose fullest partition, estimated from a sample, is smallest.
-            For streams, `key` divides the rows only by key. `value` assigns slices of values to the
-            buckets in turn, to spread out the rows of a heavy key, and copies the rows near the
-            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
-            different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
-            do not support bands without an end. Without `by`, a join with such a band has a single
-            bucket, and therefore a single task.
+            otherwise, the division whose fullest partition, estimated from a sample, is the
+            smallest. For streams, `key` divides the rows only by key. `value` assigns slices of
+            values to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
+            `hybrid` do not support bands without an end. Without `by`, a join with such a band has
+            a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
