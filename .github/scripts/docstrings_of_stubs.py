@@ -1,7 +1,7 @@
 """Enables griffe to read the package's docstrings for the reference pages on the site.
 
-Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings have a section
-`Example`, which griffe treats as a note.
+Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings contain an
+`Example` section, which griffe treats as a note.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class DocstringsOfStubs(griffe.Extension):
     """Adapts stubs and docstrings to the conventions of griffe."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:  # noqa: ANN401 - griffe's words
-        """Rename `Example` sections to `Examples`, which griffe recognises."""
+        """Rename `Example` sections to `Examples`, which griffe recognizes."""
         if obj.docstring:
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 

@@ -2,8 +2,8 @@
 
 BASE and HEAD are binaries of the Criterion benchmark `interval_join`. Each case runs once in
 valgrind, which counts the instructions of the measured code only. Unlike times, these counts hardly
-differ between runs, even on a shared machine. The exit code is 1 if a case executes over PERCENT
-percent more instructions in HEAD; the default is 3.
+differ between runs, even on a shared machine. The exit code is 1 if the instruction count of any
+case is more than PERCENT percent higher in HEAD; the default is 3.
 """
 
 import re
@@ -21,7 +21,7 @@ COUNT = re.compile(r"Collected : (\d+)")
 
 
 def counted(binary: str, case: str) -> int | None:
-    """Return the instructions of a case, or None if the binary has no such case."""
+    """Return the instruction count of a case, or None if the binary has no such case."""
     command = [*VALGRIND, f"--toggle-collect={MEASURED}", binary, "--bench", "--test", case]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     # Criterion starts a process to find gnuplot, which valgrind reports as well.
@@ -29,7 +29,7 @@ def counted(binary: str, case: str) -> int | None:
 
 
 def lines(base: str, head: str) -> list[tuple[str, int, int, float]]:
-    """Return the cases of both binaries with their counts and the change in percent."""
+    """Return the cases that both binaries have, with their counts and the percentage change."""
     found = []
     for case in CASES:
         before, after = counted(base, case), counted(head, case)
@@ -39,7 +39,7 @@ def lines(base: str, head: str) -> list[tuple[str, int, int, float]]:
 
 
 def main(base: str, head: str, percent: float = 3) -> int:
-    """Print a table of the cases; return 1 if there is no case, or one is too slow."""
+    """Print a table of the cases; return 1 if there are no cases, or if any case is too slow."""
     found = lines(base, head)
     rows = [f"| {case} | {b:,} | {a:,} | {change:+.2f} % |\n" for case, b, a, change in found]
     heading = "| case | before | after | change |\n| --- | ---: | ---: | ---: |\n"

@@ -1,8 +1,8 @@
 """Writes the options of `tidegate.options` into signatures, docstrings and the reference.
 
 For each function and class in the table, the script writes the parameters and the `Args` section
-into the files below. It also writes a table of all options into the reference page. The other parts
-of these files are written by hand, and the script does not change them.
+into the files below. The script also writes a table of all options into the reference page. The
+other parts of these files are written by hand, and the script does not change them.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """List functions by name, with one short phrase for the joins if all joins are included."""
+    """List functions by name; if all joins are included, one short phrase stands in for them."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):
@@ -186,7 +186,7 @@ def _files() -> Iterator[tuple[Path, str, str]]:
 
 
 def main() -> int:
-    """Write the files, or report which would change."""
+    """Write the files, or report which files would change."""
     changed = []
     for path, text, new in _files():
         if new != text:

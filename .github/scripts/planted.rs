@@ -34,7 +34,7 @@ pub extern "C" fn overflow(number: usize) -> u8 {
     (std::hint::black_box(usize::MAX) + number).to_le_bytes()[0]
 }
 
-/// Contains no fault. It verifies that the checks do not report correct code.
+/// Contains no fault. This function verifies that the checks do not flag correct code.
 #[unsafe(no_mangle)]
 pub extern "C" fn nothing(bytes: usize) -> u8 {
     vec![1_u8; bytes].into_iter().fold(0, u8::wrapping_add)

@@ -1,6 +1,6 @@
 """Find phrases that a native technical writer would avoid: prose.py [PATH ...].
 
-The script reads the Markdown, Python and Rust files that Git tracks. In code, it reads only
+The script reads the Markdown, Python and Rust files that Git tracks. In code, the script reads only
 docstrings, comments and messages. Text in backticks, in code blocks and in quotation marks is
 skipped. CONTRIBUTING.md, "Write plainly", shows what to write instead.
 """

@@ -1,7 +1,8 @@
 """Print the notes of a release: release_notes.py TAG [URL], in a checkout.
 
-The notes are the version's section of CHANGELOG.md. Its heading must be `## [VERSION] - DATE`, and
-VERSION must be the one in Cargo.toml. With the URL of the repository, links to files get addresses.
+The notes are the version's section of CHANGELOG.md. The section's heading must be `## [VERSION] -
+DATE`, and VERSION must be the one in Cargo.toml. If the URL of the repository is given, links to
+files become absolute.
 """
 
 import re
@@ -18,7 +19,7 @@ def section(changelog: str, version: str) -> str:
     """Return the text of a version's section.
 
     Raises:
-        ValueError: There is no such section, it has no date, or it is empty.
+        ValueError: The section is missing, empty or undated.
     """
     heading = re.compile(
         rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", re.MULTILINE
@@ -34,10 +35,10 @@ def section(changelog: str, version: str) -> str:
 
 
 def notes(tag: str, url: str | None = None) -> str:
-    """Return the notes of the release of a tag.
+    """Return the release notes for a tag.
 
     Raises:
-        ValueError: The tag is not the version in Cargo.toml, or the version has no section.
+        ValueError: The tag does not match the version in Cargo.toml, or the version has no section.
     """
     cargo = tomllib.loads(Path("Cargo.toml").read_text("utf-8"))
     version = cargo["workspace"]["package"]["version"]

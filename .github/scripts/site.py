@@ -2,7 +2,7 @@
 
 `zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
-file becomes a page below `repository/`. Pictures and data files are copied to the same place
+file becomes a page under `repository/`. Pictures and data files are copied to the same place
 unchanged. The site therefore does not need the repository's address, and all links work offline.
 `llms.txt` and `llms-full.txt` contain a list of the pages and all pages as Markdown, for language
 models.
@@ -76,7 +76,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """Return the site's anchor; it ends in `_1` where GitHub's ends in `-1` (repeated headings)."""
+    """Return the site's anchor; for a repeated heading, it ends in `_1`, and GitHub's in `-1`."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -123,7 +123,7 @@ def pages() -> dict[Path, str | None]:
 
 
 def rows_of_tables(folder: Path) -> dict[str, str]:
-    """Return what the tables of overview pages say about other pages."""
+    """Return the descriptions of other pages from the tables on the overview pages."""
     row = re.compile(r"^\|(?: [^|\n]* \|)? \[[^]]*\]\(([^)]*)\) \| (.*) \|$", re.MULTILINE)
     return {
         (page.parent / path).relative_to(folder).as_posix(): words
@@ -144,7 +144,7 @@ def described(text: str) -> str:
 
 
 def listed(folder: Path) -> tuple[str, str]:
-    """Return `llms.txt`, which lists the pages for language models, and all pages in one."""
+    """Return `llms.txt`, a list of pages for language models, and one page with all pages."""
     config = tomllib.loads(Path("zensical.toml").read_text("utf-8"))["project"]
     home = (folder / "index.md").read_text("utf-8")
     descriptions = rows_of_tables(folder)

@@ -10,8 +10,8 @@
    Spark.
 
 The script times all of these joins, compares their rows, and prints a digest that does not depend
-on the order of the rows. It summarises the second result in two small tables and plots it. Spark's
-log is in `spark.log`.
+on the order of the rows. The script summarizes the second result in two small tables and plots it.
+Spark's log is in `spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """
@@ -97,7 +97,7 @@ class Scale:
     short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
-        """Return a row for each class: flights, their mean delay and the share cancelled."""
+        """Return the number of flights, the mean delay and the share cancelled for each class."""
         reached = ((F.col(self.column) >= edge).cast("int") for edge in self.edges)
         number = reduce(Column.__add__, reached)
         rows = (
@@ -132,7 +132,7 @@ SCALES = (
 
 @dataclass(frozen=True)
 class Written:
-    """The rows that a join wrote to Parquet, and the seconds from planning to writing."""
+    """The rows that a join wrote to Parquet, and its duration in seconds, with planning."""
 
     folder: str
     seconds: float
@@ -334,7 +334,7 @@ def check(rows: pa.Table, expected: pa.Table) -> None:
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:
-    """Print the result of each join, and the time it took, including writing files."""
+    """Print the result of each join and the time it took, including the time to write files."""
     print(f"\n{title:<32}{'seconds':>8}{'rows':>12}{'digest':>20}")
     for name, join in written.items():
         digest = tidegate.digest(join.rows, ordered=False)[:16]

@@ -4,9 +4,9 @@ A simulated feed writes files with submitted and executed orders to two folders.
 seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every execution
 with the submissions for the same stock in the preceding second. `tidegate.spark.aggregate` counts
 the executions of each stock in windows of ten seconds. Each micro-batch writes its results to a
-separate Parquet folder, which is overwritten if the batch is repeated. A page in the browser, which
-reloads itself, shows rows, latency and watermarks. At the end, the pairs and windows are compared
-with `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
+separate Parquet folder, which is overwritten if the batch is repeated. A self-refreshing page in
+the browser shows rows, latency and watermarks. At the end, the pairs and windows are compared with
+`tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
 
     python python/examples/live_orders.py --folder live
 """
@@ -308,7 +308,7 @@ rect {{ fill: #2a6f97 }}
 
 
 def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the windows differ from an aggregation of all rows that arrived in time."""
+    """Exit unless the windows equal those aggregated from all rows that arrived in time."""
     rows = spark.read.parquet(str(folder / "windows")).toArrow()
     late = rows.filter(pc.is_valid(rows["late"]))["late"].combine_chunks()
     found = rows.filter(pc.is_null(rows["late"])).drop_columns(["late", "batch"])
@@ -325,7 +325,7 @@ def check_windows(spark: SparkSession, folder: Path, feed: Feed) -> None:
 
 
 def check_pairs(spark: SparkSession, folder: Path, feed: Feed) -> None:
-    """Exit if the pairs differ from a join of all rows that arrived in time."""
+    """Exit unless the pairs equal those joined from all rows that arrived in time."""
     found = spark.read.parquet(str(folder / "pairs")).toArrow()
     late = found.filter(pc.is_valid(found["late"]))
     pairs = found.filter(pc.is_null(found["late"]))

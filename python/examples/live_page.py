@@ -4,7 +4,7 @@
 
 Two threads push trades and quotes in real time, and a join runs in the background. The script
 prints an address. The page at this address plots figures from the operator's `stats()`. Python's
-own HTTP server sends them twice a second as server-sent events. `/metrics` reports them to
+own HTTP server sends these figures twice a second as server-sent events. `/metrics` reports them to
 Prometheus. The page does not load anything from other servers.
 
 `Watch` and `serve` accept any operator, so you can copy them into your own service.
@@ -229,7 +229,7 @@ class Server(ThreadingHTTPServer):
 
 
 def serve(operator: tg.Operator[Any], port: int = 0) -> Server:
-    """Return a server for an operator's page, for use with `with`; port 0 means any free port."""
+    """Return a context manager that serves an operator's page; port 0 means any free port."""
     return Server(operator, port)
 
 
@@ -263,7 +263,7 @@ def push(
 
 
 def run(port: int, rate: float, seconds: float | None) -> None:
-    """Run the join and serve the page, for some time or until Ctrl-C."""
+    """Run the join and serve the page, for a given time or until Ctrl-C is pressed."""
     join = tg.IntervalJoin(
         TRADES, QUOTES, on="ts", by="symbol", lower="-100ms", upper="0s", memory_limit="256MB"
     )

@@ -10,8 +10,8 @@ start it again.
 
 Two properties make this safe:
 
-- The offset of a partition is the number of rows that were pushed into its source (`rows_in` of the
-  source). Snapshots contain this number, so the operator and the offsets are always consistent.
+- The offset of a partition is the number of rows that were pushed into its source (the source's
+  `rows_in`). Snapshots contain this number, so the operator and the offsets are always consistent.
 - The pairs and the snapshot taken after them are written in one transaction.
 """
 
@@ -57,7 +57,7 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """Return the next rows of a partition, starting at an offset, or no rows at its end."""
+        """Return the next rows of a partition, starting at an offset; no rows if it has ended."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 

@@ -243,10 +243,10 @@ class BatchReader(Generic[_StatsT_co]):
     until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
     per right row, or up to 60 bytes per row if rows are out of time order.
 
-    A reader returned by `merge_batches` merges rows only while a batch is requested. Such a reader
+    A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
     may block, such as those of generators, are read on a separate thread. A stream may call
-    `stats()` and `close()` on the merge by which it is read. If the stream requests a batch from
+    `stats()` and `close()` on the merge that is reading it. If the stream requests a batch from
     this merge, a `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
@@ -288,7 +288,7 @@ class BatchReader(Generic[_StatsT_co]):
 
             - `rows_in`: the number of rows read, which is `rows_used` plus `rows_late`;
             - `rows_out`: the number of rows returned;
-            - `watermark`: the time below which no further row can arrive, in the unit of the time
+            - `watermark`: the time before which no further row can arrive, in the unit of the time
               column; None until every stream has delivered a row, and after all have ended;
             - `latency`: the seconds between a row's arrival and its merge, as median, 99th
               percentile and maximum; None before the first row;
@@ -402,13 +402,13 @@ class Source:
             data: Rows with the columns of the operator's schema in any order, as Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have another layout, integers another width and times another
-                unit, and floats may be given as integers. A Python float is rounded if the column
-                has a lower precision.
+                exactly: strings may have a different layout, integers a different width and times a
+                different unit, and floats may be given as integers. A Python float is rounded if
+                the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
-            block: Whether to wait if `memory_limit` leaves no room for the rows now, but may do so
-                later. If False, the call raises an error instead. If None, the call waits only
+            block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
+                room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread runs the operator (`Operator.running`). Late rows occupy memory until
                 they are fetched. If all other sources are waiting for this one, and there is still
                 no room once polls have nothing left to do, the call raises an error. The call also
@@ -428,11 +428,11 @@ class Source:
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
-        """Promise that no later row has a time before `ts`.
+        """Promise that no subsequent row has a time before `ts`.
 
         A source without new rows holds back the rows of all other sources, because it may still
         deliver earlier rows. A call to `advance` promises that no such rows will follow. A time
-        below the watermark has no effect.
+        before the watermark has no effect.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -485,9 +485,9 @@ class Source:
             data: Rows with the columns of the operator's schema in any order, as Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have another layout, integers another width and times another
-                unit, and floats may be given as integers. A Python float is rounded if the column
-                has a lower precision.
+                exactly: strings may have a different layout, integers a different width and times a
+                different unit, and floats may be given as integers. A Python float is rounded if
+                the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
@@ -510,8 +510,8 @@ class Source:
         watermark of the sources that are not idle. The source resumes when rows are pushed again.
         The source's watermark is then at least the operator's watermark or, in a join, the
         watermark of the source's side if that is later. Rows below this watermark are late, as if
-        it had been passed to `advance`. While all open sources are idle, the operator's watermark
-        does not change.
+        the watermark had been passed to `advance`. While all open sources are idle, the operator's
+        watermark does not change.
 
         A second call has no effect. `advance` and `close` can also be called on an idle source.
 
@@ -714,28 +714,28 @@ class Operator(Generic[_StatsT_co]):
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
             TidegateError: The operator is an aggregation, which has a fixed set of sources. The
                 error is also raised if `side` is missing, or is given for an operator without
-                sides. The same applies if `lateness` is missing although the other sources have
+                sides. It is also raised if `lateness` is missing but the other sources have
                 different values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
 
     @property
     def memory_limit(self) -> int | None:
-        """The maximum number of bytes to hold, or None for no limit; it can be changed at any time.
+        """The maximum number of bytes to hold, or None for no limit.
 
-        A fifth of the limit is divided evenly among the sources until they are closed. A source can
-        always use its entire share, no matter how much memory the other sources use. A source that
-        runs ahead therefore leaves room for the source on which all others wait. In an aggregation,
-        another fifth is reserved for the state. The rest is allocated on a first-come, first-served
-        basis.
+        The limit can be changed at any time. A fifth of the limit is divided evenly among the
+        sources until they are closed. A source can always use its entire share, no matter how much
+        memory the other sources use. A source that runs ahead therefore leaves room for the source
+        that all others are waiting for. In an aggregation, another fifth is reserved for the state.
+        The rest is allocated on a first-come, first-served basis.
 
         A row counts towards its source's share from the time it is pushed until a poll finds that
         it is no longer needed. All rows from a push continue to count until all of them have been
         processed. A source has to hold the rows that are held back because of `lateness`, and late
         rows until they are returned. In a join, a source also holds each row that later rows may
         match, together with the other rows from the same push. If each source's share is large
-        enough for these rows, an additional eighth, and the next push, then a refused push always
-        fits after some polls.
+        enough for these rows, an additional eighth, and the next push, a refused push always fits
+        after a few polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -775,7 +775,7 @@ class Operator(Generic[_StatsT_co]):
                 are lost, and the poll can be repeated. The error is also raised if the system is
                 out of memory. If memory runs out in the middle of the work, all later polls raise
                 the same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+            TidegateError: A condition cannot be evaluated for a row or a pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
@@ -827,28 +827,28 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, followed by None at the end. A writer with a method
-                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
-                source of another operator is closed at the end.
+                receives the batches, followed by None at the end. A writer with a `write_batch`
+                method, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A source
+                of another operator is closed at the end.
             late: A function that is called with tables of late rows, which have the form that
                 `late` returns. Without this function, late rows are kept until `late` is called,
                 and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then has a last column `watermark` of 64-bit integers, which is null in result rows.
-                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
-                and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. The punctuation follows all results below its value. The
-                results do not change, but the positions of the punctuations among them depend on
-                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
-                or digests. A source of another operator does not accept punctuations; in a `Chain`,
-                it receives the promises without such rows.
+                then ends with a `watermark` column of 64-bit integers, which is null in result
+                rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
+                value, and all other columns are null. When `promised` has increased after a batch,
+                a punctuation is emitted. The punctuation follows all results with times before its
+                value. The results do not change, but the positions of the punctuations among them
+                depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
+                snapshots or digests. A source of another operator does not accept punctuations; in
+                a `Chain`, it receives the promises without such rows.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
             TidegateError: The operator is already running, `poll` fails, or punctuations are
-                requested although the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a column
-                `watermark`.
+                requested but the sink is a source.
+            SchemaError: Punctuations are requested, but the results already have a `watermark`
+                column.
             TypeError: The sink has an unsupported type.
             Exception: The sink raised an exception. The next poll returns the batch that the sink
                 did not accept.
@@ -876,29 +876,29 @@ class Operator(Generic[_StatsT_co]):
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, followed by None at the end. A writer with a method
-                `write_batch`, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A
-                source of another operator is closed at the end.
+                receives the batches, followed by None at the end. A writer with a `write_batch`
+                method, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A source
+                of another operator is closed at the end.
             late: A function that is called with tables of late rows, which have the form that
                 `late` returns. Without this function, late rows are kept until `late` is called,
                 and count towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then has a last column `watermark` of 64-bit integers, which is null in result rows.
-                A punctuation is a batch of one row: `watermark` is the operator's `promised` value,
-                and all other columns are null. When `promised` has increased after a batch, a
-                punctuation is emitted. The punctuation follows all results below its value. The
-                results do not change, but the positions of the punctuations among them depend on
-                when the sink accepts batches. Punctuations do not affect `memory_limit`, snapshots
-                or digests. A source of another operator does not accept punctuations; in a `Chain`,
-                it receives the promises without such rows.
+                then ends with a `watermark` column of 64-bit integers, which is null in result
+                rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
+                value, and all other columns are null. When `promised` has increased after a batch,
+                a punctuation is emitted. The punctuation follows all results with times before its
+                value. The results do not change, but the positions of the punctuations among them
+                depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
+                snapshots or digests. A source of another operator does not accept punctuations; in
+                a `Chain`, it receives the promises without such rows.
 
         Returns:
             A context manager that runs the thread.
 
         Raises:
             TidegateError: Punctuations are requested, but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a column
-                `watermark`.
+            SchemaError: Punctuations are requested, but the results already have a `watermark`
+                column.
             TypeError: The sink has an unsupported type.
         """
 
@@ -941,8 +941,8 @@ class Operator(Generic[_StatsT_co]):
     def late(self) -> pa.Table:
         """Return the late rows that no earlier call has returned.
 
-        A row is late if its time is below its source's watermark when it is pushed. Late rows do
-        not appear in any result. A row with an interval end farther away than `max_width` is
+        A row is late if its time is before its source's watermark when the row is pushed. Late rows
+        do not appear in any result. A row with an interval end farther away than `max_width` is
         treated like a late row.
 
         Returns:
@@ -979,7 +979,7 @@ class Operator(Generic[_StatsT_co]):
 
             - `rows_in`: the number of rows pushed, which is `rows_used` plus `rows_late`;
             - `rows_out`: the number of result rows returned;
-            - `watermark`: the time below which no further row can arrive, in the unit of the time
+            - `watermark`: the time before which no further row can arrive, in the unit of the time
               column (the finer of the two); None until every source has made a promise, and after
               all sources are closed;
             - `latency`: the seconds from the push of a row until the results that it made final
@@ -1018,16 +1018,16 @@ class Operator(Generic[_StatsT_co]):
 
     @property
     def promised(self) -> int | None:
-        """The time below which no further results will be emitted, also known as a punctuation.
+        """The time before which no further results will be emitted, also known as a punctuation.
 
         The time of a result is the time of its later row or the end of its window. If the time
         columns have different units, the finer unit is used. The time of an unmatched row is the
         last time at which it could have matched, or the row's own time if that is later. All
         results before `promised` are therefore complete, and with `ordered=False`, results can be
         sorted up to this time. A reader that lags behind other readers may still return results
-        below `promised`. The value increases with polls. `promised` is None until every source has
-        made a promise, and also while results are waiting to be polled. After a restore, it is None
-        until rows or promises arrive.
+        with times before `promised`. The value increases with polls. `promised` is None until every
+        source has made a promise, and also while results are waiting to be polled. After a restore,
+        `promised` is None until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1047,10 +1047,10 @@ class Operator(Generic[_StatsT_co]):
     def digest(self) -> Digest:
         """Return the digest of all results that have been returned so far.
 
-        If two runs have equal digests, they have returned the same rows, regardless of threads,
-        polls and machines. A snapshot includes the digest, so the digest of a run that resumes from
-        a snapshot covers all results since the beginning. With `ordered=False`, rows may be emitted
-        in any order, so compare `unordered` instead.
+        If two runs have equal digests, they have returned the same rows, regardless of the number
+        of threads, the timing of polls and the machine. A snapshot includes the digest, so the
+        digest of a run that resumes from a snapshot covers all results since the beginning. With
+        `ordered=False`, rows may be emitted in any order, so compare `unordered` instead.
 
         Returns:
             A copy that is not affected by later results.
@@ -1106,7 +1106,7 @@ class Operator(Generic[_StatsT_co]):
                 are lost, and the call can be repeated. The error is also raised if the system is
                 out of memory. If memory runs out in the middle of the work, all later polls raise
                 the same error.
-            TidegateError: A condition cannot be evaluated for some row or pair, or a sum overflows
+            TidegateError: A condition cannot be evaluated for a row or a pair, or a sum overflows
                 its type. Polls and snapshots raise the same error until you call `skip`. Otherwise,
                 rows could be missing from later results.
 
@@ -1246,7 +1246,7 @@ class Merge(Operator[_OperatorStats]):
         """Create another reader for the rows.
 
         Like the readers of T-Gate, each reader receives every row in order and may run on its own
-        thread. A reader starts with the first row that no reader and no poll has received, so
+        thread. A reader starts with the first row not yet received by any reader or poll, so
         readers created before the first row receive all rows. A merge that has readers cannot
         itself be polled. Each batch is produced once, by the first reader that needs it, and is
         kept until the slowest reader has received it. Until then, the rows of the batch count
@@ -1410,8 +1410,8 @@ class AsofJoin(StreamJoin):
     `where` that reads only left columns.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
-    pushes or on the number of threads. Rows are ordered by the times described above. Rows with
-    equal times are in *merged order*: by time, then source, then position.
+    pushes or on the number of threads. Rows are ordered by the times described above. If these
+    times are equal, rows are in *merged order*: by their own time, then source, then position.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1463,9 +1463,9 @@ class AsofJoin(StreamJoin):
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -1487,17 +1487,17 @@ class AsofJoin(StreamJoin):
         ordered: Whether results are emitted in the order that the class description specifies. An
             as-of join always uses this order.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type. The error is also
-            raised if `tolerance` is an integer although times are dates or timestamps, or a
-            duration although times are integers.
+            raised if `tolerance` is an integer but times are dates or timestamps, or if it is a
+            duration but times are integers.
         TidegateError: `tolerance` is negative, `how` is `right` or `full`, or another argument is
             invalid.
         TypeError: An argument has the wrong type.
@@ -1554,12 +1554,12 @@ class IntervalJoin(StreamJoin):
     once no further row can match it. Rows are kept only as long as later rows may match them.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `parallelism` do not affect them. Pairs are ordered by their later row
-    in merged order, then by their earlier row. An unmatched row is emitted after all pairs whose
-    time is the last time at which the row could have matched. For a left row, the last time is its
-    own time plus `upper`; for a right row, it is its own time minus `lower`. This last time is
-    never earlier than the row's own time. If `closed` excludes the end of the interval, the last
-    time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
+    the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
+    later row in merged order, then by their earlier row. An unmatched row is emitted after all
+    pairs whose time is the last time at which the row could have matched. For a left row, the last
+    time is its own time plus `upper`; for a right row, it is its own time minus `lower`. This last
+    time is never earlier than the row's own time. If `closed` excludes the end of the interval, the
+    last time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1612,8 +1612,8 @@ class IntervalJoin(StreamJoin):
         >>> [row for batch in join for row in batch.to_pylist()]
         [{'ts': 10, 'bid': 8.5}, {'ts': 20, 'bid': None}, {'ts': 30, 'bid': 7.5}]
 
-        This join matches orders, each valid for at most 20 time units, with the trades during that
-        time. An order that is valid for longer is set aside:
+        This join matches orders, each valid for at most 20 time units, with the trades made during
+        that time. An order that is valid for longer is set aside:
 
         >>> orders = pa.table({"ts": [5, 15], "sym": ["A", "A"], "good_for": [6, 30]})
         >>> join = tg.IntervalJoin(
@@ -1649,9 +1649,9 @@ class IntervalJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1672,8 +1672,8 @@ class IntervalJoin(StreamJoin):
             farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). The load is the number of comparisons that one thread makes, as a multiple of the
-            mean of all threads. The factor must be at least 1. With a smaller factor, more keys are
-            split, and several threads examine each row of a split key. None means 1.2.
+            mean over all threads. The factor must be at least 1. With a smaller factor, more keys
+            are split, and several threads examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -1692,9 +1692,9 @@ class IntervalJoin(StreamJoin):
             `where`, the same as `key`. With a `where`, `auto` starts as `key` and becomes `hybrid`
             once one thread has far more comparisons to make than the others. These patterns are
             described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`:
-            each key has a team of threads, which is larger for keys with more rows. Each row is
-            stored by one thread, which looks for matches in the lists of all threads in the team.
-            This is the algorithm Scale-OIJ, included for comparison. With `aggs` or
+            each key is assigned a team of threads, and keys with more rows have larger teams. Each
+            row is stored by one thread, which looks for matches in the lists of all threads in the
+            team. This is the Scale-OIJ algorithm, included for comparison. With `aggs` or
             `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
@@ -1705,13 +1705,13 @@ class IntervalJoin(StreamJoin):
             emitted by the first poll after both of its rows have been pushed, regardless of
             lateness and other sources. The result contains the same rows, but their order depends
             on the pushes. An unmatched row is emitted once no row from the other side can match it.
-            Rows are kept longer: until the other side has passed their intervals. With `aggs`, rows
+            Each row is kept longer: until the other side has passed its interval. With `aggs`, rows
             are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -1726,15 +1726,15 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `interval_join` for the same rows in merged
-        order. With `prevailing`, the last right row for each key is also kept. If a user-defined
-        Python function fails, the next poll calls it again.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `interval_join` for the same
+        rows in merged order. With `prevailing`, the last right row for each key is also kept. If a
+        user-defined Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
-        and all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        and all right rows still held. Even polls that emit few left rows are slow if many right
+        rows are held.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1846,8 +1846,8 @@ class Aggregate(Operator[_AggregateStats]):
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         sources: The number of sources, from 1 to 65536. None means one.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
@@ -1861,11 +1861,12 @@ class Aggregate(Operator[_AggregateStats]):
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
             each stream updates the windows independently. The designs from the paper process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            one at a time and need far more time and memory. Sessions always use a separate
+            algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for pushed rows that have not been aggregated yet,
             for late rows, and for the state. None sets no limit. The state that a pushed row may
-            add counts in advance, so every accepted row can be aggregated. Batches that polls
+            add is counted in advance, so every accepted row can be aggregated. Batches that polls
             prepare in advance do not count towards the limit. The property `memory_limit` describes
             how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
@@ -1877,11 +1878,12 @@ class Aggregate(Operator[_AggregateStats]):
         TypeError: An argument has the wrong type.
 
     Note:
-        Each row is added to one state per function. Rows themselves are kept only for first and
+        Each row is added to one state per function. The rows themselves are kept only for first and
         last values. The starts and ends of windows divide time into slices. The state holds 8 to 32
         bytes per function, key and slice, for the slices of two windows. Each open session needs an
-        additional 56 bytes. Keys without rows in these slices are removed from the state. So are
-        values in string, binary and decimal columns that are neither the smallest nor the largest.
+        additional 56 bytes. Keys without rows in these slices are removed from the state. Values in
+        string, binary and decimal columns are also removed if they are neither the smallest nor the
+        largest.
 
         Some functions need all values in a window (`median`, `quantile`, `count_distinct`,
         `collect` and `udf`). For these functions, the operator keeps rows instead of states until
@@ -1927,13 +1929,13 @@ class WindowJoin(StreamJoin):
     are looked up instead.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
-    in *merged order* (by time, then source with left sources first, then position), then by their
-    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
-    the row could have matched. With time-based windows, this last time is the row's own time plus
-    the window of its side. With row-based windows, it is the time of the newer row that pushes the
-    row out of its window. Unmatched rows that are still in row-based windows at the end are emitted
-    in merged order.
+    the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
+    row in *merged order* (by time, then source with left sources first, then position), then by
+    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
+    which the row could have matched. With time-based windows, this last time is the row's own time
+    plus the window of its side. With row-based windows, the last time is that of the newer row that
+    pushes the row out of its window. Unmatched rows that are still in row-based windows at the end
+    are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1970,9 +1972,9 @@ class WindowJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1995,7 +1997,7 @@ class WindowJoin(StreamJoin):
             are in order.
         algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
-            faster, it looks up matches instead of comparing all pairs. `scalejoin`: rows are
+            faster, `auto` looks up matches instead of comparing all pairs. `scalejoin`: rows are
             distributed among the threads round robin, and each thread compares new rows with its
             share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
             published. Each thread reads rows one at a time from one gate, and adds its results to
@@ -2004,18 +2006,18 @@ class WindowJoin(StreamJoin):
             window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
-            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If
-            numbers must be equal, rows are looked up in a hash table. Otherwise, rows are sorted by
-            the value in the first band, and looked up as long as few rows are within reach.
-            `handshake`: the two windows flow past each other through the chain of threads (the
-            handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted
-            only after the left window has passed and subsequent rows have moved the chain forward.
-            How many results are held back depends on the number of threads. These results are
-            released when a snapshot is taken or all sources are closed. Results that are held back
-            do not count towards the memory limit. Expired rows are removed when further rows
-            arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake
-            joins, threads continue to process the rows of a poll after the poll has returned. With
-            `aggs`, only `auto` is allowed.
+            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
+            condition requires numbers to be equal, rows are looked up in a hash table. Otherwise,
+            rows are sorted by the value in the first band, and looked up if only a few rows are
+            within reach. `handshake`: the two windows flow past each other through the chain of
+            threads (the handshake join of Teubner and Mueller). With `handshake`, results are
+            therefore emitted only after the left window has passed and subsequent rows have moved
+            the chain forward. How many results are held back depends on the number of threads.
+            These results are released when a snapshot is taken or all sources are closed. Results
+            that are held back do not count towards the memory limit. Expired rows are removed when
+            further rows arrive, not when sources call `advance`. With `scalejoin-gates` and both
+            handshake joins, threads continue to process the rows of a poll after the poll has
+            returned. With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -2025,16 +2027,16 @@ class WindowJoin(StreamJoin):
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and other sources. The
             result contains the same rows, but their order depends on the pushes. An unmatched row
-            is emitted once no row from the other side can match it. Rows are kept longer: until the
-            other side has passed their windows. Row-based windows and the other algorithms depend
+            is emitted once no row from the other side can match it. Each row is kept longer: until
+            the other side has passed its window. Row-based windows and the other algorithms depend
             on the merged order, so their pairs are still held back. Pairs whose rows are joined in
             the same step are then emitted in any order. With `aggs`, rows are emitted in order in
             either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2050,15 +2052,15 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If windows are time-based and there
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `window_join` for the same rows in merged
-        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
-        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `window_join` for the same
+        rows in merged order. Row-based windows are not allowed. If a user-defined Python function
+        fails, the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
-        and all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        and all right rows still held. Even polls that emit few left rows are slow if many right
+        rows are held.
 
         Without `aggs`, each row needs an additional 90 to 260 bytes for the values that are
         compared.
@@ -2098,17 +2100,17 @@ class BandJoin(StreamJoin):
     outside the band are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
-    the number of threads and `algorithm` do not affect them. Pairs are ordered by their later row
-    in *merged order* (by time, then source with left sources first, then position), then by their
-    earlier row. An unmatched row is emitted after all pairs whose time is the last time at which
-    the row could have matched. With time-based windows, this last time is the row's own time plus
-    the window of its side. With row-based windows, it is the time of the newer row that pushes the
-    row out of its window.
+    the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
+    row in *merged order* (by time, then source with left sources first, then position), then by
+    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
+    which the row could have matched. With time-based windows, this last time is the row's own time
+    plus the window of its side. With row-based windows, the last time is that of the newer row that
+    pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
-    row. It is matched with the preceding rows in the window, in merged order, which act as right
-    rows. Each pair of rows therefore appears only once, and no row matches itself. A self-join
-    keeps one index instead of two.
+    row. It is matched with the rows that precede it in merged order within the window; these act as
+    right rows. Each pair of rows therefore appears only once, and no row matches itself. A
+    self-join keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -2137,8 +2139,8 @@ class BandJoin(StreamJoin):
         left: The schema of the left sources: a `pyarrow.Schema`, or data with this schema.
         right: The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If
             `right` is None, rows from the left sources are joined with each other. Such a self-join
-            accepts single names, not pairs, for `on`, `by` and `time`. It has only one `window`,
-            and `how` must be `inner`.
+            accepts single names, not pairs, for `on`, `by` and `time`. The self-join has only one
+            `window`, and `how` must be `inner`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -2157,9 +2159,9 @@ class BandJoin(StreamJoin):
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -2172,9 +2174,9 @@ class BandJoin(StreamJoin):
         settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
-            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
-            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
             only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -2206,16 +2208,16 @@ class BandJoin(StreamJoin):
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and other sources. The
             result contains the same rows, but their order depends on the pushes. An unmatched row
-            is emitted once no row from the other side can match it. Rows are kept longer: until the
-            other side has passed their windows. Row-based windows and the other algorithms depend
+            is emitted once no row from the other side can match it. Each row is kept longer: until
+            the other side has passed its window. Row-based windows and the other algorithms depend
             on the merged order, so their pairs are still held back. Pairs whose rows are joined in
             the same step are then emitted in any order. Pairs of a self-join are also held back.
             With `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, it slows the operator down. Each operator
-            pins its first thread to a different processor. The thread that calls the operator is
-            not pinned. Threads are never pinned if an aggregate is a Python function. By default,
-            threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
+            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+            operator pins its first thread to a different processor. The thread that calls the
+            operator is not pinned. Threads are never pinned if an aggregate is a Python function.
+            By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
         digest: Whether the operator computes a digest of its results, which `digest()` returns.
             Each batch is then hashed before it is returned.
 
@@ -2229,18 +2231,18 @@ class BandJoin(StreamJoin):
         error until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the values in the other
-        columns are compared. The indexed column is the one that yields the fewest candidates in a
-        sample of the first rows. Later samples may select a different column.
+        columns are compared. The indexed column is the one that yields the fewest candidates in an
+        initial sample of rows. Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. Its position
-        in the result is determined by the last time at which it could have had a partner. The
-        result is bit-for-bit identical to the result of `band_join` for the same rows in merged
-        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
-        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. The position
+        of a left row in the result is determined by the last time at which the row could have had a
+        partner. The result is bit-for-bit identical to the result of `band_join` for the same rows
+        in merged order. Row-based windows are not allowed. If a user-defined Python function fails,
+        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
-        all right rows still held. Polls that emit few left rows are slow if many right rows are
-        held.
+        all right rows still held. Even polls that emit few left rows are slow if many right rows
+        are held.
 
         In memory, each row has an overhead of 40 bytes. If the result has several columns of 8-byte
         values, each of these columns adds about 16 bytes per row, because its values are also kept
@@ -2276,9 +2278,9 @@ class BandJoin(StreamJoin):
 def default_threads() -> int:
     """Return the default number of threads for a call.
 
-    The default is the smallest of three numbers: the processors that this process may use, its CPU
-    share in a container, and `OMP_NUM_THREADS`. Spark sets `OMP_NUM_THREADS` to the number of cores
-    per worker.
+    The default is the smallest of three numbers: the number of processors that this process may
+    use, its CPU share in a container, and `OMP_NUM_THREADS`. Spark sets `OMP_NUM_THREADS` to the
+    number of cores per worker.
 
     Example:
         >>> tg.default_threads() >= 1
@@ -2301,7 +2303,7 @@ def release_memory() -> bool:
         True
 
     Returns:
-        Whether any memory had been kept.
+        Whether there was any memory to release.
     """
 
 @final
@@ -2342,7 +2344,7 @@ class Digest:
             tidegate.SchemaError: column 2: expected `price` of kind float, ...
 
         Args:
-            data: Arrow data, a file, a lazy frame or a dict of columns, which is read batch by
+            data: Arrow data, a file, a lazy frame or a dict of columns. The rows are read batch by
                 batch.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
@@ -2363,7 +2365,7 @@ class Digest:
 
     @property
     def ordered(self) -> str:
-        """The digest of the rows in their order, as 32 hexadecimal digits.
+        """The digest of the rows in order, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2406,7 +2408,7 @@ class JoinPlan:
     """The columns that a join of two tables will read and return.
 
     `tidegate.explain` shows a description of the plan. On Spark, the join sends only the columns
-    listed in the plan, and the command reads only these columns from files.
+    listed in the plan. The `tidegate` command reads only these columns from files.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2444,8 +2446,8 @@ class JoinPlan:
     def left_columns(self) -> list[str]:
         """The columns that the join reads from the left input, in input order.
 
-        They include the columns that the join compares, the columns that the condition reads, and
-        the columns of the result.
+        The list includes the columns that the join compares, the columns that the condition reads,
+        and the columns of the result.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2473,7 +2475,7 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must contain for the join to return the same result.
 
-        They include the columns that the join reads, plus the left columns whose names cause a
+        The list includes the columns that the join reads, plus the left columns whose names cause a
         suffix to be added to right columns.
 
         Example:
@@ -2607,8 +2609,7 @@ class JoinPlan:
             The duration in the finer unit of the two sides, rounded down.
 
         Raises:
-            TidegateError: The duration is negative, or it is a plain number although times have a
-                unit.
+            TidegateError: The duration is negative, or it is a plain number but times have a unit.
             TypeError: `length` is not a duration.
 
         Example:
@@ -2650,7 +2651,7 @@ class JoinPlan:
 
 @final
 class AggregationPlan:
-    """The columns that an aggregation of tables will read and return.
+    """The columns that an aggregation over tables will read and return.
 
     `tidegate.explain` shows a description of the plan. On Spark, the aggregation sends only the
     columns listed in the plan.
@@ -2720,7 +2721,7 @@ class AggregationPlan:
 class JoinQuery:
     """A description of a join that does not depend on its inputs.
 
-    Queries are created by `interval_join_query` and similar functions. They are immutable and can
+    Queries are created by `interval_join_query` and similar functions. A query is immutable and can
     be pickled. Calls on tables and files, the command and Spark all use queries, so that each
     option is read in only one place.
 

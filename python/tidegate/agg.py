@@ -147,8 +147,8 @@ class Udf:
 class Aggregate:
     """A function with its columns and parameters, and the SQL text of a condition on rows.
 
-    Aggregates are created by the functions in this module. They can be compared, pickled, and used
-    in several calls.
+    Aggregates are created by the functions in this module. Aggregates can be compared, pickled, and
+    used in several calls.
     """
 
     function: Function
@@ -255,7 +255,7 @@ def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 
 def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value, which may be null, from the first row by time, then stream, then position.
+    """Return the value (possibly null) from the first row in order of time, stream and position.
 
     Args:
         column: A column of any type.
@@ -266,7 +266,7 @@ def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 
 def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value, which may be null, from the last row by time, then stream, then position.
+    """Return the value (possibly null) from the last row in order of time, stream and position.
 
     Args:
         column: A column of any type.
@@ -280,7 +280,8 @@ def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the sample variance of the values, as float64; null for fewer than two values.
 
     The result is infinite if the sum of squared deviations from the mean exceeds the range of
-    float64. It is never negative, and it is NaN only if one of the values is NaN or infinite.
+    float64. The variance is never negative, and it is NaN only if one of the values is NaN or
+    infinite.
 
     Args:
         column: A column of numbers.
@@ -310,7 +311,7 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 
     Args:
         column: A column of numbers.
-        weights: A column of numbers, which are the weights.
+        weights: A column of numbers to use as weights.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
 
@@ -324,7 +325,7 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
 
 
 def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of one column, which may be null, from the row where another is smallest.
+    """Return a column's value (possibly null) from the row in which another column is smallest.
 
     If several rows share the smallest value, the earliest of these rows is used. Rows in which `by`
     is null are ignored. NaN is larger than any other float, and 0.0 equals -0.0.
@@ -345,7 +346,7 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
 
 
 def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
-    """Return the value of one column, which may be null, from the row where another is largest.
+    """Return a column's value (possibly null) from the row in which another column is largest.
 
     If several rows share the largest value, the earliest of these rows is used. Rows in which `by`
     is null are ignored. NaN is larger than any other float.

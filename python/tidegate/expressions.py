@@ -188,7 +188,7 @@ class Expr:
         return Expr(f"{value} BETWEEN {low} AND {high}", _Level.PREDICATE)
 
     def is_in(self, values: Iterable[Operand]) -> Expr:
-        """Return whether the value equals one of `values`; the cost grows with their count.
+        """Return whether the value is one of `values`; the cost grows with the number of values.
 
         Example:
             >>> tidegate.left.venue.is_in(["XPAR", "XAMS"])

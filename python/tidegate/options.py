@@ -47,7 +47,7 @@ class OfCommand:
         flag: The flag, if it differs from the argument's name.
         shown_default: The default as shown in the help.
         repeats: Whether the option may be given several times.
-        is_required: Whether the command requires the option although the function has a default.
+        is_required: Whether the command requires the option even though the function has a default.
         least: The minimum of a numeric value.
     """
 
@@ -71,7 +71,7 @@ class Option:
         of: The functions and classes that accept the argument. A function's name also covers its
             variant that returns batches, unless `in_one_table` or `in_batches` is used.
         text: Its description in docstrings.
-        default: Its default as Python source; None if the argument is required.
+        default: The default as Python source; None if the argument is required.
         is_input: Whether the argument can be passed by position.
         command: The command-line option, if there is one.
     """
@@ -155,8 +155,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The schema of the right sources: a `pyarrow.Schema`, or data with this schema. If `right` is
         None, rows from the left sources are joined with each other. Such a self-join accepts single
-        names, not pairs, for `on`, `by` and `time`. It has only one `window`, and `how` must be
-        `inner`.
+        names, not pairs, for `on`, `by` and `time`. The self-join has only one `window`, and `how`
+        must be `inner`.
         """,
         is_input=True,
     ),
@@ -194,10 +194,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("overlap_join",),
         """
-        The names of the start and end columns. If they differ between the sides, give a pair of
-        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
-        column, give its name twice. Each of its rows then matches the intervals that contain its
-        time. The columns must contain integers, dates or timestamps.
+        The names of the start and end columns. If the names differ between the sides, give a pair
+        of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+        time column, give its name twice. Each row on that side then matches the intervals that
+        contain its time. The columns must contain integers, dates or timestamps.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -465,8 +465,8 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         ("aggregate", "Aggregate"),
         """
-        A condition that selects the rows to aggregate. Build it from `tidegate.row` columns, or
-        give it as SQL text.
+        A condition that selects the rows to aggregate. Build the condition from `tidegate.row`
+        columns, or give it as SQL text.
         """,
         default="None",
         command=OfCommand('A condition such as "price > 10".', metavar="CONDITION"),
@@ -521,7 +521,7 @@ OPTIONS: tuple[Option, ...] = (
         queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a
         gate merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
         `tumlmc`. In `wiml`, the streams are not merged, and each stream updates the windows
-        independently. The designs from the paper process rows one by one, and need far more time
+        independently. The designs from the paper process rows one at a time and need far more time
         and memory. Sessions always use a separate algorithm.
         """,
         default="'auto'",
@@ -565,8 +565,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.asof_join"),
         """
         The time column, or a pair of names if the column has a different name on each side. The
-        column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-        column must have the watermark.
+        column's type must be timestamp, timestamp_ntz, date or integer. For streams, the watermark
+        must be defined on the time column.
         """,
     ),
     Option(
@@ -585,10 +585,10 @@ OPTIONS: tuple[Option, ...] = (
         "IntervalNames",
         ("spark.overlap_join",),
         """
-        The names of the start and end columns. If they differ between the sides, give a pair of
-        names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single time
-        column, give its name twice. Each of its rows then matches the intervals that contain its
-        time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
+        The names of the start and end columns. If the names differ between the sides, give a pair
+        of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
+        time column, give its name twice. Each row on that side then matches the intervals that
+        contain its time. The type of the columns must be timestamp, timestamp_ntz, date or integer.
         """,
     ),
     Option(
@@ -620,8 +620,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("spark.window_join",),
         """
-        The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, starting with the left side.
+        The length of time that a row stays in its side's window: a duration, or an integer if times
+        are integers. Use a pair to give each side its own window, starting with the left side.
         Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
         order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
@@ -643,8 +643,9 @@ OPTIONS: tuple[Option, ...] = (
         "Names | None",
         ("spark.band_join",),
         """
-        If there is a window: the time column, or a pair of names if it has different names on the
-        two sides. For streams, the time column must have the watermark, and a window is required.
+        The time column if there is a window, or a pair of names if the column has a different name
+        on each side. For streams, the watermark must be defined on the time column, and a window is
+        required.
         """,
         default="None",
     ),
@@ -653,8 +654,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("spark.band_join",),
         """
-        The time that a row stays in its side's window: a duration, or an integer if times are
-        integers. Use a pair to give each side its own window, starting with the left side.
+        The length of time that a row stays in its side's window: a duration, or an integer if times
+        are integers. Use a pair to give each side its own window, starting with the left side.
         Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
         order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
@@ -729,9 +730,9 @@ OPTIONS: tuple[Option, ...] = (
         "Expr | str | None",
         (*JOINS, *OPERATORS),
         """
-        A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-        `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do not
-        match.
+        A condition that two rows must satisfy to match. Build the condition from `tidegate.left`
+        and `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
+        not match.
         """,
         default="None",
         command=OfCommand('A condition such as "left.price < right.bid".', metavar="CONDITION"),
@@ -741,9 +742,9 @@ OPTIONS: tuple[Option, ...] = (
         "tidegate.Expr | str | None",
         (*ON_SPARK,),
         """
-        A condition on two rows, such as `"left.price < right.bid"`. Build it from
-        `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
-        is null, the rows do not match.
+        A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
+        `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition is
+        null, the rows do not match.
         """,
         default="None",
     ),
@@ -841,8 +842,8 @@ OPTIONS: tuple[Option, ...] = (
         A dict with settings for the index that `algorithm` selects. `pim-tree` has two settings.
         `merge_ratio` is the number of rows at which subindexes are merged, as a fraction of the
         rows in the window. The ratio must be greater than 0 and at most 1. `insertion_depth` is the
-        depth at which the subindexes are in the tree, from 0 to 32. `im-tree` accepts only
-        `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+        depth of the subindexes in the tree, from 0 to 32. `im-tree` accepts only `merge_ratio`.
+        `b-chain` and `ib-chain` accept `chain_length`, from 2 to
         1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
         `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
         only `task_rows`. None selects the settings that were fastest in benchmarks.
@@ -893,8 +894,8 @@ OPTIONS: tuple[Option, ...] = (
         Whether the last right row before the interval that has the same key also counts as a
         partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
         bound. The last row before an interval may be arbitrarily old, so a slice of time would need
-        copies of all earlier right rows. Streams are therefore divided only by key, and keep the
-        last right row of each key indefinitely.
+        copies of all earlier right rows. Streams are therefore divided only by key, and the last
+        right row for each key is kept indefinitely.
         """,
         default="False",
     ),
@@ -963,7 +964,7 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). The load is
-        the number of comparisons that one thread makes, as a multiple of the mean of all threads.
+        the number of comparisons that one thread makes, as a multiple of the mean over all threads.
         The factor must be at least 1. With a smaller factor, more keys are split, and several
         threads examine each row of a split key. None means 1.2.
         """,
@@ -1039,8 +1040,8 @@ OPTIONS: tuple[Option, ...] = (
         over the other side's window. With `ibwj` and `ibwj-blocking`, threads run tasks of a few
         rows each on shared PIM-Trees (section 4 of the paper). Only `ibwj` merges the trees while
         tasks are running. With `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are
-        never merged. `auto` is usually `sort`. With a window, `auto` is `buckets` if a sample shows
-        that `sort` would check more than about a thousand pairs per left row.
+        never merged. `auto` is usually `sort`. With a window, `auto` selects `buckets` if a sample
+        shows that `sort` would check more than about a thousand pairs per left row.
         """,
         default="'auto'",
     ),
@@ -1117,10 +1118,10 @@ OPTIONS: tuple[Option, ...] = (
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
         With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
         comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
-        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key has a team of threads, which is
-        larger for keys with more rows. Each row is stored by one thread, which looks for matches in
-        the lists of all threads in the team. This is the algorithm Scale-OIJ, included for
-        comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
+        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of threads, and
+        keys with more rows have larger teams. Each row is stored by one thread, which looks for
+        matches in the lists of all threads in the team. This is the Scale-OIJ algorithm, included
+        for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1130,8 +1131,8 @@ OPTIONS: tuple[Option, ...] = (
         ("WindowJoin",),
         """
         The algorithm that divides the comparisons among threads. `auto`: each thread processes a
-        share of the new rows. If a sample of pairs shows that lookups by value are faster, it looks
-        up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
+        share of the new rows. If a sample of pairs shows that lookups by value are faster, `auto`
+        looks up matches instead of comparing all pairs. `scalejoin`: rows are distributed among the
         threads round robin, and each thread compares new rows with its share of the windows
         (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
         one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
@@ -1140,16 +1141,17 @@ OPTIONS: tuple[Option, ...] = (
         into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
         and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
-        14). If numbers must be equal, rows are looked up in a hash table. Otherwise, rows are
-        sorted by the value in the first band, and looked up as long as few rows are within reach.
-        `handshake`: the two windows flow past each other through the chain of threads (the
-        handshake join of Teubner and Mueller). With `handshake`, results are therefore emitted only
-        after the left window has passed and subsequent rows have moved the chain forward. How many
-        results are held back depends on the number of threads. These results are released when a
-        snapshot is taken or all sources are closed. Results that are held back do not count towards
-        the memory limit. Expired rows are removed when further rows arrive, not when sources call
-        `advance`. With `scalejoin-gates` and both handshake joins, threads continue to process the
-        rows of a poll after the poll has returned. With `aggs`, only `auto` is allowed.
+        14). If the condition requires numbers to be equal, rows are looked up in a hash table.
+        Otherwise, rows are sorted by the value in the first band, and looked up if only a few rows
+        are within reach. `handshake`: the two windows flow past each other through the chain of
+        threads (the handshake join of Teubner and Mueller). With `handshake`, results are therefore
+        emitted only after the left window has passed and subsequent rows have moved the chain
+        forward. How many results are held back depends on the number of threads. These results are
+        released when a snapshot is taken or all sources are closed. Results that are held back do
+        not count towards the memory limit. Expired rows are removed when further rows arrive, not
+        when sources call `advance`. With `scalejoin-gates` and both handshake joins, threads
+        continue to process the rows of a poll after the poll has returned. With `aggs`, only `auto`
+        is allowed.
         """,
         default="'auto'",
     ),
@@ -1263,10 +1265,10 @@ OPTIONS: tuple[Option, ...] = (
         ("Aggregate",),
         """
         The maximum number of bytes for pushed rows that have not been aggregated yet, for late
-        rows, and for the state. None sets no limit. The state that a pushed row may add counts in
-        advance, so every accepted row can be aggregated. Batches that polls prepare in advance do
-        not count towards the limit. The property `memory_limit` describes how sources and the state
-        share the limit.
+        rows, and for the state. None sets no limit. The state that a pushed row may add is counted
+        in advance, so every accepted row can be aggregated. Batches that polls prepare in advance
+        do not count towards the limit. The property `memory_limit` describes how sources and the
+        state share the limit.
         """,
         default="None",
     ),
@@ -1335,9 +1337,9 @@ OPTIONS: tuple[Option, ...] = (
         then held back until no source can deliver an earlier row. If False, a pair is emitted by
         the first poll after both of its rows have been pushed, regardless of lateness and other
         sources. The result contains the same rows, but their order depends on the pushes. An
-        unmatched row is emitted once no row from the other side can match it. Rows are kept longer:
-        until the other side has passed their intervals. With `aggs`, rows are emitted in order in
-        either case.
+        unmatched row is emitted once no row from the other side can match it. Each row is kept
+        longer: until the other side has passed its interval. With `aggs`, rows are emitted in order
+        in either case.
         """,
         default="True",
     ),
@@ -1351,8 +1353,8 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Rows are kept longer: until the other side has passed their
-        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        the other side can match it. Each row is kept longer: until the other side has passed its
+        window. Row-based windows and the other algorithms depend on the merged order, so their
         pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
         any order. With `aggs`, rows are emitted in order in either case.
         """,
@@ -1368,8 +1370,8 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Rows are kept longer: until the other side has passed their
-        windows. Row-based windows and the other algorithms depend on the merged order, so their
+        the other side can match it. Each row is kept longer: until the other side has passed its
+        window. Row-based windows and the other algorithms depend on the merged order, so their
         pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
         any order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order
         in either case.
@@ -1382,10 +1384,10 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-        nothing else uses the processors. Otherwise, it slows the operator down. Each operator pins
-        its first thread to a different processor. The thread that calls the operator is not pinned.
-        Threads are never pinned if an aggregate is a Python function. By default, threads are
-        pinned only in a `WindowJoin` with `scalejoin-gates`.
+        nothing else uses the processors. Otherwise, pinning slows the operator down. Each operator
+        pins its first thread to a different processor. The thread that calls the operator is not
+        pinned. Threads are never pinned if an aggregate is a Python function. By default, threads
+        are pinned only in a `WindowJoin` with `scalejoin-gates`.
         """,
         default="None",
     ),
@@ -1405,8 +1407,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless there are more than this number;
-        then some are merged. For streams, `partitions` is the number of buckets that keys are
+        A side that is not shuffled keeps its partitions, unless it has more than this number; in
+        that case, some are merged. For streams, `partitions` is the number of buckets that keys are
         divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
         at most 64. A restarted query must use the same number.
         """,
@@ -1418,8 +1420,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless there are more than this number;
-        then some are merged.
+        A side that is not shuffled keeps its partitions, unless it has more than this number; in
+        that case, some are merged.
         """,
         default="None",
     ),
@@ -1428,7 +1430,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1437,18 +1439,18 @@ OPTIONS: tuple[Option, ...] = (
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
-        tables, `auto` chooses the form with the lowest cost according to a model, which `explain`
-        shows. The candidates are `broadcast` if a side is small, `bins` if they are clearly
+        tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+        estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
         cheaper, the existing partitions of both sides if they are balanced and each contains all
         rows of its keys, and the division whose fullest partition is the smallest. Rows are not
         sampled if a side is small and an estimate shows that the other forms would cost more.
         Sampling is also skipped if file metadata shows that there are few rows, or that bins are
         not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
-        slices of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-        the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
-        has a single bucket, and therefore a single task.
+        slices of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+        rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each key
+        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
+        do not support intervals without an end. Without `by`, a join with such intervals has a
+        single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1457,7 +1459,7 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1467,8 +1469,8 @@ OPTIONS: tuple[Option, ...] = (
         the rows of one side are divided further by hash, and the rows of the other side are copied.
         A full join does not divide single values, because neither side can be copied. `auto`:
         `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
-        from a sample, is smallest. For streams, `key` divides the rows only by key. `value` assigns
-        slices of values to the buckets in turn, which spreads out the rows of a heavy key, and
+        from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
+        assigns slices of values to the buckets in turn, to spread out the rows of a heavy key, and
         copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
         each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
         and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
@@ -1481,17 +1483,17 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: the right side is read immediately and
-        sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
+        The method for dividing rows among tasks. `broadcast`: the right side is read immediately
+        and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
         already partitioned by the keys are not shuffled. `time`: rows are divided into slices of
         time. For each key, each slice also receives the nearest right rows outside it: each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
-        rows are divided into buckets by key, and heavy keys are split by time. `auto` is
+        rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
         both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
-        the division whose fullest partition is the smallest in a sample. Without `by`, it uses
+        the division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
         slices of time. For streams, `key` divides the rows only by key. `time` assigns slices of
         time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
         `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
@@ -1505,14 +1507,14 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        The method for dividing rows into tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
         each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
         divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
-        the lowest cost according to a model, which `explain` shows. The candidates are `broadcast`
+        the lowest estimated cost, and `explain` shows the estimates. The candidates are `broadcast`
         if a side is small, the existing partitions of both sides if they are balanced and each
         contains all rows of its keys, and the division whose fullest partition is the smallest.
         Rows are not sampled if a side is small and an estimate shows that the other forms would
@@ -1526,8 +1528,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         For streams: the name of an additional result column that marks late rows. The column is
-        null in regular result rows. In a late row, it contains the row's side, `left` or `right`,
-        and the columns of the other side are null. Without this column, late rows are dropped.
+        null in regular result rows. In a late row, the column contains the row's side, `left` or
+        `right`, and the columns of the other side are null. Without this column, late rows are
+        dropped.
         """,
         default="None",
     ),
@@ -1537,8 +1540,9 @@ OPTIONS: tuple[Option, ...] = (
         (*ON_SPARK,),
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-        returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives only
-        some of the rows at a time, so combine the partial results of an aggregate with a `groupBy`.
+        returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+        receives only some of the rows at a time, so combine the partial results of an aggregate
+        with a `groupBy`.
         """,
         default="None",
     ),

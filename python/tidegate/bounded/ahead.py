@@ -19,8 +19,8 @@ def ahead(batches: Iterator[Batch], most: int) -> Generator[Batch, None, None]:
     """Yield batches that a separate thread produces, up to `most` batches in advance.
 
     When the generator is closed, it waits for the batch that is being produced. Use this function
-    for files, because reading them takes a bounded time, but not for sources that may block
-    forever.
+    for files, because reading them takes a bounded amount of time, but not for sources that may
+    block forever.
 
     Example:
         >>> [*ahead(iter("abc"), 2)]

@@ -100,7 +100,7 @@ class Reach:
     """Whether the last right row with a given key may match regardless of its age."""
 
     advice: str = ""
-    """The advice in the error message for too many right rows within reach."""
+    """The advice in the error message that reports too many right rows within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
@@ -213,7 +213,7 @@ class _Join:
 
     right_ended: bool = False
     kept_back: int = 0
-    """The size in bytes of the last rows of all keys, when they were last looked up."""
+    """The total size in bytes of the last rows for all keys, as of the most recent lookup."""
 
     before: int = 0
     """The size in bytes of the right rows that precede all intervals. These rows are kept because
@@ -359,7 +359,7 @@ class _Join:
         return _plus(int(part.starts[-1]), self.reach.upper, HIGHEST)
 
     def _done(self, part: _Part) -> int:
-        """Return the number of left rows at the start whose right rows have all been read."""
+        """Return the number of leading left rows for which all possible partners have been read."""
         if self.reach.ends is not None:
             ends = np.maximum.accumulate(part.until)
             return int(np.searchsorted(ends, self.read_to, "left"))

@@ -1,7 +1,7 @@
 """Reads the rows of an input in time order, after determining whether they are in order.
 
-A column `PLACE` is added to each batch. It contains the time as a 64-bit integer, in the finest
-unit of all inputs.
+A column `PLACE` is added to each batch. The column contains the time as a 64-bit integer, in the
+finest unit of all inputs.
 """
 
 import functools
@@ -37,7 +37,7 @@ HIGHEST = np.iinfo(np.int64).max
 def opened_in_batches(given: object, name: str) -> OpenTable:
     """Open an input of any kind.
 
-    Its rows are read later, a few batches at a time.
+    The rows are read later, a few batches at a time.
     """
     if hasattr(given, "__arrow_c_stream__") and not _is_relation(given):
         return _of_stream(given, name)
@@ -190,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order. If the table can be reread, it is read to check this."""
+        """Whether the times are in order. If the table can be reread, it is read to find out."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order

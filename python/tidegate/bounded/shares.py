@@ -76,9 +76,9 @@ class Shares:
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the size of a slice whose window begins with `carried` bytes from the last window.
+        """Return the size of a slice whose window begins with `carried` bytes of the previous one.
 
-        These bytes are processed again for each slice, so a slice should be at least as large.
+        These bytes are processed again for each slice, so a slice should be at least this size.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 

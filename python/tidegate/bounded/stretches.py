@@ -24,7 +24,7 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
     """Return the stretches of a table in time order, each with its row groups in file order.
 
     The result is None if the table contains files other than Parquet files, if the statistics for a
-    row group contain no times, or if they show that it contains a null time.
+    row group contain no times, or if they show that the group contains a null time.
     """
     groups = row_groups(table)
     if groups is None:

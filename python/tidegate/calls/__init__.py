@@ -10,13 +10,13 @@ If the inputs are Arrow data, the native function builds the plan itself, so the
 down small calls.
 
 - `functions.py`: the functions that users call.
-- `arguments.py`: errors for unknown arguments, which show what to write instead.
+- `arguments.py`: errors that show what to write instead of unknown arguments.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.
 - `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C can interrupt it.
 - `ways.py`: decides whether inputs are read whole, in part or slice by slice.
 - `explain.py`: describes these steps as text, without running the query.
 
-Modules that import pyarrow are imported by the first call that needs them, which keeps `import
+Modules that import pyarrow are imported by the first call that needs them, to keep `import
 tidegate` fast.
 """

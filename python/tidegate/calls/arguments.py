@@ -1,10 +1,10 @@
-"""Errors for unknown or unsupported arguments, which show what to write instead.
+"""Errors that show what to write instead of unknown or unsupported arguments.
 
 Other libraries use different names for the same arguments. In tidegate, each argument has only one
 name, so a call that uses a name from another library is rejected. The error shows the caller's
 values under the correct name. Spark DataFrames can also be exported as Arrow data, but Spark's
-driver would first have to collect all of their rows. They are therefore rejected before any data is
-requested.
+driver would first have to collect all of their rows. Spark DataFrames are therefore rejected before
+any data is requested.
 """
 
 import functools
@@ -170,7 +170,7 @@ def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named
 
 
 def _instead(name: str, kind: str) -> str:
-    """Return the error message for this kind of DataFrame, which names the call to use instead."""
+    """Return an error message that names the call to use for this kind of DataFrame."""
     message = f"a {kind} DataFrame would be collected on the driver; "
     of_spark = "to_spark()." if kind == "pandas-on-Spark" else ""
     line = name.removesuffix("_batches")

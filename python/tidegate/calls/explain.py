@@ -204,10 +204,10 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         **arguments: The other arguments of the function.
 
     Returns:
-        A description of a few lines. If a function whose name ends in `_batches` reads files, one
-        line shows whether the files are read whole or slice by slice. With a `memory_limit`, this
-        line also shows how the rows of each input are put in time order. To determine this, the
-        statistics in Parquet files are read.
+        A description that is a few lines long. If a function whose name ends in `_batches` reads
+        files, one line shows whether the files are read whole or slice by slice. With a
+        `memory_limit`, this line also shows how the rows of each input are brought into time order.
+        To determine this, the statistics in Parquet files are read.
 
     Raises:
         TypeError: `function` is not one of the functions and classes above, or does not accept such

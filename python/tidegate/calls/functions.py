@@ -1,4 +1,4 @@
-"""The functions that users call: two per query, which return a table or batches.
+"""The functions that users call: two per query, for a table and for batches.
 
 Each function passes on its arguments by name, unchanged. An option therefore appears only in the
 signature, in the docstring, and in the native query that reads it.
@@ -77,7 +77,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several candidates share the nearest time,
     the match is the last of them if this time is before `l.on`, and the first of them if it is
-    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
     with an optional condition.
@@ -120,9 +120,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -144,8 +144,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Each left row produces at most one result row. Rows are in
-        the order of the left rows, regardless of the number of threads.
+        name on both sides appears only once. Each left row produces at most one result row. Rows
+        are in the order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -202,7 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several candidates share the nearest time,
     the match is the last of them if this time is before `l.on`, and the first of them if it is
-    after `l.on`. A time equal to `l.on` counts as before it, unless `strategy` is `forward`.
+    after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
     so the result may be larger than memory.
@@ -233,9 +233,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
             null. `inner`: only the matched left rows. `semi`: only the left columns of the matched
             left rows. `anti`: only the left columns of the unmatched left rows.
@@ -259,8 +259,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Each left row produces at most one result row. Rows are in the order of the left rows,
-        regardless of the number of threads.
+        only once. Each left row produces at most one result row. Rows are in the order of the left
+        rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -365,9 +365,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -380,9 +380,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
-            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
-            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
             only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -397,7 +397,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
-            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
@@ -413,9 +413,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -439,9 +439,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
         difference is NaN.
 
         Signed integers on one side and unsigned integers on the other side are compared as int64.
-        Before decimals are compared, both sides are converted to the larger of their numbers of
-        decimal places. An error is raised if a number does not fit in 64 bits after these
-        conversions, or if the decimals of both sides together need more than 38 digits.
+        Before decimals are compared, both sides are converted to the larger number of decimal
+        places. An error is raised if a number does not fit in 64 bits after these conversions, or
+        if comparing the decimals exactly requires more than 38 digits.
 
         With several columns, a sample is used to determine which band leaves the fewest pairs. The
         column of that band is indexed, and the other columns are checked pair by pair.
@@ -513,9 +513,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -528,9 +528,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         settings: A dict with settings for the index that `algorithm` selects. `pim-tree` has two
             settings. `merge_ratio` is the number of rows at which subindexes are merged, as a
             fraction of the rows in the window. The ratio must be greater than 0 and at most 1.
-            `insertion_depth` is the depth at which the subindexes are in the tree, from 0 to 32.
-            `im-tree` accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`,
-            from 2 to 1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
+            `insertion_depth` is the depth of the subindexes in the tree, from 0 to 32. `im-tree`
+            accepts only `merge_ratio`. `b-chain` and `ib-chain` accept `chain_length`, from 2 to
+            1024. `ibwj` and `ibwj-blocking` accept `merge_ratio`, `insertion_depth` and
             `task_rows`, the number of rows per task, from 1 to 65536. `ibwj-bplus-tree` accepts
             only `task_rows`. None selects the settings that were fastest in benchmarks.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -545,7 +545,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-blocking`, threads run tasks of a few rows each on shared PIM-Trees (section 4 of
             the paper). Only `ibwj` merges the trees while tasks are running. With
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
-            is usually `sort`. With a window, `auto` is `buckets` if a sample shows that `sort`
+            is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
@@ -565,7 +565,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -675,9 +675,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -709,9 +709,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -813,9 +813,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -851,7 +851,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -903,10 +903,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     `<` replaces `<=`. A row with a null start or end does not match any row.
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
-    long intervals do not slow down the other rows. For selected times, the join lists the right
-    rows whose intervals are open at that time. A left row is therefore compared with at most twice
-    as many rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering
-    Search", 1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    long intervals do not slow down the other rows. At selected points in time, the join lists the
+    right rows whose intervals are open. A left row is therefore compared with at most twice as many
+    rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering Search",
+    1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -952,16 +952,16 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. `right` accepts the same kinds of input as `left`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The columns must contain integers, dates or timestamps.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -996,9 +996,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1064,16 +1064,16 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
             arrays. Only the columns that the call uses are read from files and lazy inputs.
         right: The right input. `right` accepts the same kinds of input as `left`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The columns must contain integers, dates or timestamps.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The columns must contain integers, dates or timestamps.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1112,7 +1112,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1159,8 +1159,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
     earlier of the two rows must be among the last n rows of its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
-    The result contains the same pairs as Kang's three-step procedure on whole tables, as defined in
-    the papers on the handshake join by Teubner and Mueller and on ScaleJoin (section II). Every
+    The result contains the same pairs as Kang's three-step procedure on whole tables. The papers on
+    the handshake join (Teubner and Mueller) and ScaleJoin (section II) define this procedure. Every
     pair of rows within the windows is compared, unless the rows differ in `by`. A scan evaluates
     numeric comparisons between the two sides, such as `abs(left.x - right.x) <= 5` or `left.x + 2 *
     right.y > 3`, using the widest SIMD instructions that the processor supports.
@@ -1206,9 +1206,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1244,9 +1244,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears once. Rows are in the order of the left rows, then in the order
-        of the right rows, regardless of the number of threads. Unmatched right rows follow at the
-        end.
+        name on both sides appears only once. Rows are in the order of the left rows, then in the
+        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
+        the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1324,9 +1324,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
-        where: A condition that two rows must satisfy to match. Build it from `tidegate.left` and
-            `tidegate.right` columns, or give it as SQL text. If the condition is null, the rows do
-            not match.
+        where: A condition that two rows must satisfy to match. Build the condition from
+            `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
+            is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
             also the unmatched rows from the left side, the right side, or both sides. `semi`: only
             the matched left rows. `anti`: only the unmatched left rows. With `aggs`, `how` must be
@@ -1366,7 +1366,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        once. Rows are in the order of the left rows, then in the order of the right rows,
+        only once. Rows are in the order of the left rows, then in the order of the right rows,
         regardless of the number of threads. Unmatched right rows follow at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
@@ -1450,8 +1450,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
             result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
             slices that all windows share. `slices` keeps separate states for each stream, and
@@ -1461,7 +1461,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
             each stream updates the windows independently. The designs from the paper process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            one at a time and need far more time and memory. Sessions always use a separate
+            algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1500,10 +1501,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         Floats are added in an order that does not depend on threads or batches, so results depend
         only on the data. Within a time slice, the rows of each stream are added in time order, and
         the streams are combined in order. The slices of a window are then combined in two parts,
-        which are divided at the last slice whose number is a multiple of the number of slices per
-        window. Slices in the first part are combined from latest to earliest, and slices in the
-        second part from earliest to latest. The rows of a session are added one by one, in order of
-        time, then stream, then position.
+        divided at the last slice whose number is a multiple of the number of slices per window.
+        Slices in the first part are combined from latest to earliest, and slices in the second part
+        from earliest to latest. The rows of a session are added one by one, in order of time, then
+        stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
         many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
@@ -1570,8 +1571,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
-        where: A condition that selects the rows to aggregate. Build it from `tidegate.row` columns,
-            or give it as SQL text.
+        where: A condition that selects the rows to aggregate. Build the condition from
+            `tidegate.row` columns, or give it as SQL text.
         algorithm: The algorithm that assigns rows to windows. All algorithms return the same
             result. `auto` selects `slices`, the fastest algorithm, which aggregates rows into time
             slices that all windows share. `slices` keeps separate states for each stream, and
@@ -1581,7 +1582,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
             thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
             each stream updates the windows independently. The designs from the paper process rows
-            one by one, and need far more time and memory. Sessions always use a separate algorithm.
+            one at a time and need far more time and memory. Sessions always use a separate
+            algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number

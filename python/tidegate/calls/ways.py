@@ -54,7 +54,7 @@ SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether to read inputs slice by slice or whole, and why."""
+    """The way to read inputs (slice by slice or whole), and the reason for it."""
 
     is_sliced: bool
     why: str
@@ -252,7 +252,7 @@ def check_lateness(
 def in_time_order(
     tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], late: Sequence[Any]
 ) -> str:
-    """Return a line that shows how the rows of each input are put in time order.
+    """Return a line that shows how the rows of each input are brought into time order.
 
     Args:
         tables: The inputs.

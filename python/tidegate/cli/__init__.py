@@ -22,8 +22,9 @@ INTERRUPTED = 130
 class _NoPandas:
     """Hides pandas from imports, even if it is installed.
 
-    pyarrow imports pandas before it converts its first value, which may be a pandas object. The
-    command does not use pandas, and importing pandas would make it take 1.5 times as long to start.
+    pyarrow imports pandas before converting its first value, in case that value is a pandas object.
+    The command does not use pandas, and importing pandas would make it take 1.5 times as long to
+    start.
     """
 
     @staticmethod
@@ -55,7 +56,7 @@ def main() -> None:
 
 @contextmanager
 def _told_what_is_full() -> Iterator[None]:
-    """Report in one line that standard output cannot be written, for example on a full disk."""
+    """Report in one line that standard output cannot be written, for example to a full disk."""
     try:
         try:
             yield

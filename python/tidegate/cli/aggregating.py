@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of rows read and written; as a string, the last line that the command prints."""
+    """The numbers of rows read and written; `str` returns the last line that the command prints."""
 
     streams: int
     rows: int

@@ -1,4 +1,4 @@
-"""Checkpoints for work on growing files. The module `saved` explains their steps and guarantees."""
+"""Checkpoints for work on growing files. The module `saved` explains the steps and guarantees."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -121,7 +121,7 @@ class Checkpoints:
             self.write()
 
     def write(self) -> None:
-        """Save the input positions, the snapshot and the output position, if any has changed."""
+        """Save the input positions, the snapshot and the output position if any of them changed."""
         with ExitStack() as stack:
             for feeder in self._feeders:
                 stack.enter_context(feeder.pushing)

@@ -30,11 +30,13 @@ class Feeder(threading.Thread):
         """The position after the last row that was pushed."""
 
         self.pushing = threading.Lock()
-        """Held while rows are pushed. Otherwise, the operator and `place` are consistent."""
+        """Held while rows are pushed. While it is not held, the operator and `place` are
+        consistent."""
 
         self.failure: BaseException | None = None
         self._held: deque[tuple[int, int]] = deque()
-        """For each push whose rows are held: the watermark after it, and its size in bytes."""
+        """For each push with rows that are still held, the watermark after it and its size in
+        bytes."""
 
     def run(self) -> None:
         """Push rows until the file ends or a stop is requested."""
@@ -59,7 +61,7 @@ class Feeder(threading.Thread):
         reading.news.set()
 
     def _wait_for_others(self, pushed: int) -> None:
-        """Wait while many rows from this file are held because other files are behind it."""
+        """Wait while many rows from this file are held because other files lag behind."""
         own = self._operator.stats()["sources"][self._number]["watermark"]
         if own is not None:
             self._held.append((own, pushed))

@@ -26,7 +26,7 @@ from tidegate.types import Length
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of rows read and written; as a string, the last line that the command prints."""
+    """The numbers of rows read and written; `str` returns the last line that the command prints."""
 
     rows: int
     late: int
@@ -103,7 +103,7 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 
 
 def plan(work: Work) -> str:
-    """Describe how the files would be processed, reading only their first rows."""
+    """Describe how the files would be processed, reading only their first few rows."""
     followers = _followers(work, (None,) * len(work.inputs), threading.Event())
     operator, _ = work.make([follower.schema for follower in followers])
     try:

@@ -29,7 +29,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """The numbers of files and rows merged; as a string, the last line that the command prints."""
+    """The numbers of files and rows merged; `str` returns the last line that the command prints."""
 
     files: int
     rows: int

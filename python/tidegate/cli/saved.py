@@ -11,26 +11,26 @@ A checkpoint has four steps:
 1. While no rows are pushed, all final results are written to the output. Then a snapshot of the
    operator is taken, together with the positions in the inputs.
 2. The output is synced (`Live.prepare`).
-3. The state is written under a temporary name and synced. It is then renamed, which replaces the
-   previous state, and the folder is synced.
+3. The state is written under a temporary name and synced. The file is then renamed, which replaces
+   the previous state, and the folder is synced.
 4. A new part of the output receives its name (`Live.publish`).
 
 A kill or a power failure leaves one of two cases, depending on whether the rename happened:
 
-- Before the rename in step 3, the previous state is still there. The output was synced before that
-  state was renamed, so the output contains everything that the state records. The next run
+- Before the rename in step 3, the previous state is still in place. The output was synced before
+  that state was renamed, so the output contains everything that the state records. The next run
   truncates the output to the recorded position and reads the subsequent rows again.
-- After the rename, the new state is there, and step 2 has synced the output that it records. If
+- After the rename, the new state is in place, and step 2 has synced the output that it records. If
   step 4 was not completed, the next run repeats it.
 
 If a step fails, for example because the disk is full, the run ends with an error in one of these
-two cases. A new output is created before its first state. If the run is killed in between, there is
-an output without rows, which a new run accepts. When all inputs have ended, the end mark is added
-to the output, the output is synced, and then the state is removed. If the run is killed before the
-removal, the next run only has to repeat these steps.
+two cases. A new output is created before its first state. If the run is killed in between, the
+output exists but contains no rows, and a new run accepts it. When all inputs have ended, the end
+mark is added to the output, the output is synced, and then the state is removed. If the run is
+killed before the removal, the next run only has to repeat these steps.
 
 The file begins with a line that contains its version and the digest of all other bytes. The second
-line is JSON. It is followed by the operator's snapshot.
+line is JSON. This line is followed by the operator's snapshot.
 """
 
 import hashlib
@@ -147,7 +147,7 @@ class Saved:
             raise StateError(message)
 
     def save(self, state: str) -> None:
-        """Write the state, which replaces the previous state."""
+        """Write the state, replacing the previous one."""
         about = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],

@@ -87,7 +87,7 @@ def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
-    """Reject types for columns that are not in any CSV input; other formats include the types."""
+    """Reject types for columns not in any CSV input; files in other formats contain the types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
     for name, _ in (one for given in inputs for one in given.csv_types):
         if not of_csv:

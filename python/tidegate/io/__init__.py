@@ -15,7 +15,7 @@ files and write files.
 - `growing.py`: reads growing files, even if they are renamed, and recognizes them by marks.
 - `followers.py`: reads rows from growing files.
 - `lines.py`: finds the line ends in CSV files.
-- `live.py`: writes outputs that can be read while they grow, and truncated to a saved state.
+- `live.py`: writes outputs that can be read while they grow and truncated to a saved state.
 - `leftovers.py`: removes the temporary files of processes that were killed.
 - `locks.py`: locks files; the locks are released even if the process is killed.
 """

@@ -88,7 +88,7 @@ def names_one_file(address: str) -> bool:
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    """Return the status of a path, or None if there is and can be no such file."""
+    """Return the status of a path, or None if no such file exists or can exist."""
     try:
         return os.stat(path)  # noqa: PTH116 - the path may be invalid
     except (OSError, ValueError):
@@ -192,7 +192,7 @@ def _without_slash(path: str) -> str:
 
 
 def _without_secrets(rest: str) -> str:
-    """Return an address without its scheme, its password and its options."""
+    """Return an address without its scheme, password or options."""
     parts = urlsplit(f"//{rest}")
     host = parts.netloc
     if ":" in host.rpartition("@")[0]:
@@ -204,7 +204,7 @@ def _without_secrets(rest: str) -> str:
 
 
 def _of_folder(place: Place) -> Files:
-    """Return all files below a folder, except hidden files."""
+    """Return all files under a folder, except hidden files."""
     paths = _below(place, place.path)
     if not paths:
         message = f"{place.address}: the folder contains no tables; "
@@ -214,7 +214,7 @@ def _of_folder(place: Place) -> Files:
 
 
 def _below(place: Place, folder: str) -> list[str]:
-    """Return the sorted paths of the files below a folder."""
+    """Return the sorted paths of the files under a folder."""
     found = place.filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     paths = []
     for info in found:
@@ -232,7 +232,7 @@ def _below(place: Place, folder: str) -> list[str]:
 
 
 def _of_pattern(place: Place) -> Files:
-    """Return the files that match a pattern, and all files below folders that match it."""
+    """Return the files that match a pattern, and all files under folders that match it."""
     segments = place.path.split("/")
     first = next(at for at, segment in enumerate(segments) if is_pattern(segment))
     base = "/".join(segments[:first]) or ("/" if first else ".")
@@ -245,7 +245,7 @@ def _of_pattern(place: Place) -> Files:
 
 
 def _matching(place: Place, folder: str, segments: list[str]) -> Iterator[str]:
-    """Yield the files below a folder whose relative paths match the segments."""
+    """Yield the files under a folder whose relative paths match the segments."""
     if not segments:
         yield from _below(place, folder)
         return

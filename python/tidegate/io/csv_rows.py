@@ -303,7 +303,7 @@ def first_block(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.RecordBatch:
-    """Return the first rows of a file, with specified or inferred types."""
+    """Return the first few rows of a file, with specified or inferred types."""
     while True:
         try:
             found = pyarrow.csv.open_csv(
@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """Deduce the type that the user specified from the types in the files, or None if inferred.
+    """Deduce the type that the user specified from the types in the files; None if it was inferred.
 
     The type `timestamp` without a unit has a time zone only in files whose first values have one.
     pyarrow never infers microseconds.

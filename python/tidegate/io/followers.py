@@ -51,7 +51,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows that were read together, and the position after them; None for a pipe."""
+    """Rows that were read together, and the position after them (None for a pipe)."""
 
     rows: pa.Table
     end: Place | None

@@ -90,7 +90,7 @@ class GrowingFile:
         self._name = name
         self._stop = stop
         self.may_grow = name != STANDARD_STREAM and (mark is not None or Path(name).is_file())
-        """Whether the file may grow beyond its end, and can be recognized later."""
+        """Whether the file may grow beyond its current end, and can be recognized later."""
 
         if mark is not None:
             self._descriptor = _marked(name, mark)
@@ -221,7 +221,7 @@ class GrowingFile:
         raise TidegateError(message)
 
     def _has_news(self) -> bool:
-        """Wait briefly for input from a pipe; return immediately on Windows, which cannot wait."""
+        """Wait briefly for input from a pipe; return immediately on Windows, which cannot do so."""
         return os.name != "posix" or bool(select.select([self._descriptor], [], [], PATIENCE_S)[0])
 
     def read(self, size: int) -> bytes:
@@ -234,7 +234,7 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Return bytes that have just been read to the buffer."""
+        """Put bytes that have just been read back into the buffer."""
         self._unread = found + self._unread
 
     # The members that pyarrow requires of a file in addition to `read`.

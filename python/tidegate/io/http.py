@@ -1,4 +1,4 @@
-"""A `pyarrow.fs` file system for single files on HTTP servers, which it can read in parts."""
+"""A `pyarrow.fs` file system that reads single files on HTTP servers, whole or in parts."""
 
 import io
 import urllib.error

@@ -1,4 +1,4 @@
-"""Writes event tables that can be read while they grow, and that survive if the writer is killed.
+"""Writes event tables that can be read while they grow and stay valid if the writer is killed.
 
 Without a state, a CSV file or an Arrow stream is written batch by batch. With a state, an output
 also reports how much of its data has been synced. The state records this, and a resumed run
@@ -196,7 +196,7 @@ class LiveFile:
         )
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows, which readers can see immediately."""
+        """Write rows so that readers can see them immediately."""
         self._writer.write_batch(batch)
         self._file.flush()
 
@@ -217,7 +217,7 @@ class LiveFile:
 
 
 class _Body(io.RawIOBase):
-    """Writes bytes to a file, skipping the first ones, and tracks both ends of the file."""
+    """Writes bytes to a file, skipping those already in it, and tracks both ends of the file."""
 
     def __init__(self, file: IO[bytes], edges: Edges, passed_over: bytes) -> None:
         super().__init__()
@@ -252,7 +252,7 @@ def _beginning(layout: Format, schema: pa.Schema) -> bytes:
 
 
 def _check_unused(target: Target, beginning: bytes) -> None:
-    """Reject a file that contains rows. A run killed before its first state leaves no rows."""
+    """Reject a file with rows. A run that is killed before its first state writes no rows."""
     path = target.path
     size = path.stat().st_size
     if not target.force and not (
@@ -263,7 +263,7 @@ def _check_unused(target: Target, beginning: bytes) -> None:
 
 
 def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> None:
-    """Check that a file contains the bytes in the state, and none from another writer."""
+    """Check that a file contains the bytes in the state, and no bytes from another writer."""
     found = os.fstat(descriptor)
     counted = f"{path}: the state includes its first {mark.position:,} bytes"
     if found.st_size < mark.position:

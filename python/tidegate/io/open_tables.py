@@ -73,7 +73,7 @@ class OpenTable:
     """The number of rows read from files so far."""
 
     is_kept: bool = False
-    """Whether the rows can be read again, and cheaply if only a few columns are read."""
+    """Whether the rows can be read again, at low cost if only a few columns are read."""
 
     is_in_order: bool = False
     """Whether the rows are known to be in time order."""
@@ -82,7 +82,8 @@ class OpenTable:
     """The files of a path."""
 
     failure: Exception | None = None
-    """The error that ended the read early. Arrow's C interface passes on only its message."""
+    """The error that ended the read early. Arrow's C interface passes on only the error's
+    message."""
 
     def __post_init__(self) -> None:
         for column in self.schema.names:
@@ -309,7 +310,7 @@ def _of_dataset(given: ds.Dataset, name: str, _how: Reading) -> OpenTable:
 
 
 def _of_scanner(given: ds.Scanner, name: str, _how: Reading) -> OpenTable:
-    """Open a scanner, which returns only the projected columns."""
+    """Open a scanner that returns only the projected columns."""
     return OpenTable(
         given.projected_schema,
         lambda columns: (batch.select(columns) for batch in given.to_reader()),

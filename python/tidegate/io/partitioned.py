@@ -59,7 +59,7 @@ PATIENCE_S = 0.05
 def partitioned_writer(
     name: str, layout: Format, schema: pa.Schema, by: Sequence[str]
 ) -> Iterator[BatchWriter]:
-    """Write a table to a folder that gets its final name when the block ends without an error.
+    """Write a table to a folder that receives its final name when the block ends without an error.
 
     An existing folder is replaced.
 

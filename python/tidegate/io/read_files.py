@@ -1,8 +1,8 @@
 """Reads the rows of files, all at once or batch by batch.
 
-Parquet and Arrow files are read as datasets of `pyarrow.dataset`. CSV files and Arrow streams have
-no index, so this module reads them from the beginning. A dataset would infer the types of CSV
-columns from the first values only.
+Parquet and Arrow files are read as `pyarrow.dataset` datasets. CSV files and Arrow streams have no
+index, so this module reads them from the beginning. A dataset would infer the types of CSV columns
+from the first values only.
 """
 
 import re
@@ -302,7 +302,7 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
 def _folders(files: Files) -> ds.HivePartitioning:
     """Return the columns encoded in folder names, as integers if possible, otherwise as strings.
 
-    The inference in pyarrow reads `01` as 1 and fails if a column contains only nulls.
+    The type inference in pyarrow reads `01` as 1 and fails if a column contains only nulls.
     """
     values: dict[str, set[str]] = {}
     for path in files.paths:
@@ -531,7 +531,7 @@ def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
 
 
 def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """Return the schema, with time types for strings that are all times, as in CSV."""
+    """Return the schema, with time types for string columns whose values are all times."""
     schema = rows.schema
     for place, field in enumerate(schema):
         if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:

@@ -195,7 +195,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         streams: One DataFrame, or several whose columns have the same types. The DataFrames are
             either all tables or all streams. DataFrames are numbered from 0 in the given order.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
-            streams, the column must have the watermark.
+            streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
@@ -211,7 +211,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             For streams, this is the number of buckets into which keys are divided: by default, the
             value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
             same number.
-        parallelism: The method for dividing rows into tasks. `key`: rows are divided into buckets
+        parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the

@@ -107,8 +107,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
             are integers. None sets no bound. To set the bound separately for each row, give an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
@@ -122,7 +122,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -144,7 +144,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             as a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a
             `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
             time would need copies of all earlier right rows. Streams are therefore divided only by
-            key, and keep the last right row of each key indefinitely.
+            key, and the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required if there is such an
             end, because it determines how long rows are kept. A row with an end that is farther
@@ -155,12 +155,12 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -170,26 +170,26 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest cost according to a model, which `explain` shows. The candidates are
+            the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
             partitions of both sides if they are balanced and each contains all rows of its keys,
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
             more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
-            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+            `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -280,16 +280,17 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
-        window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, starting with the left side.
-            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
-            no order beyond their times, so "the last n rows" is undefined if times are equal.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
+        window: The length of time that a row stays in its side's window: a duration, or an integer
+            if times are integers. Use a pair to give each side its own window, starting with the
+            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
+            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
+            are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -311,12 +312,12 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -326,26 +327,26 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest cost according to a model, which `explain` shows. The candidates are
+            the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
             partitions of both sides if they are balanced and each contains all rows of its keys,
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
             more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, which spreads out the rows of a heavy key, and copies
-            the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-            each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time`
-            and `hybrid` do not support intervals without an end. Without `by`, a join with such
+            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+            `hybrid` do not support intervals without an end. Without `by`, a join with such
             intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -443,17 +444,18 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a duration. A pair `(below, above)` means
             `l.on - below <= r.on <= l.on + above`, where None sets no bound.
-        time: If there is a window: the time column, or a pair of names if it has different names on
-            the two sides. For streams, the time column must have the watermark, and a window is
-            required.
-        window: The time that a row stays in its side's window: a duration, or an integer if times
-            are integers. Use a pair to give each side its own window, starting with the left side.
-            Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have
-            no order beyond their times, so "the last n rows" is undefined if times are equal.
+        time: The time column if there is a window, or a pair of names if the column has a different
+            name on each side. For streams, the watermark must be defined on the time column, and a
+            window is required.
+        window: The length of time that a row stays in its side's window: a duration, or an integer
+            if times are integers. Use a pair to give each side its own window, starting with the
+            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
+            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
+            are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -475,12 +477,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -490,21 +492,21 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             more rows than a partition should have, the rows of one side are divided further by
             hash, and the rows of the other side are copied. A full join does not divide single
             values, because neither side can be copied. `auto`: `broadcast` if a side is small;
-            otherwise, the division whose fullest partition, estimated from a sample, is smallest.
-            For streams, `key` divides the rows only by key. `value` assigns slices of values to the
-            buckets in turn, which spreads out the rows of a heavy key, and copies the rows near the
-            border of a slice. `hybrid` also assigns slices in turn, but starts each key at a
-            different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
-            do not support bands without an end. Without `by`, a join with such a band has a single
-            bucket, and therefore a single task.
+            otherwise, the division whose fullest partition, estimated from a sample, is the
+            smallest. For streams, `key` divides the rows only by key. `value` assigns slices of
+            values to the buckets in turn, to spread out the rows of a heavy key, and copies the
+            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
+            key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
+            `hybrid` do not support bands without an end. Without `by`, a join with such a band has
+            a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -615,8 +617,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
-            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the time
-            column must have the watermark.
+            column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
+            watermark must be defined on the time column.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -627,7 +629,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `left`: all left rows. The right columns of unmatched rows are
@@ -639,12 +641,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged. For streams, `partitions` is the number of
-            buckets that keys are divided into. For streams, the default is the value of
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows into tasks. `broadcast`: the right side is read
+        parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
@@ -652,23 +654,23 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             divided into slices of time. For each key, each slice also receives the nearest right
             rows outside it: each task that reads right rows sends at most one row before the slice
             and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto` is `broadcast` if the right side is small. Otherwise, `auto` keeps
-            the existing partitions of both sides if they are balanced and each contains all rows of
-            its keys. If not, `auto` uses the division whose fullest partition is the smallest in a
-            sample. Without `by`, it uses slices of time. For streams, `key` divides the rows only
-            by key. `time` assigns slices of time to the buckets in turn, and copies all right rows
-            within `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key
-            at a different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key`
-            with `by`, and `time` otherwise. With neither `by` nor `tolerance`, the join has a
-            single bucket, and therefore a single task.
+            split by time. `auto` selects `broadcast` if the right side is small. Otherwise, `auto`
+            keeps the existing partitions of both sides if they are balanced and each contains all
+            rows of its keys. If not, `auto` uses the division whose fullest partition is the
+            smallest in a sample. Without `by`, `auto` uses slices of time. For streams, `key`
+            divides the rows only by key. `time` assigns slices of time to the buckets in turn, and
+            copies all right rows within `tolerance` of a slice. `hybrid` also assigns slices in
+            turn, but starts each key at a different bucket. Both `time` and `hybrid` require a
+            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+            `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, it contains the row's side, `left`
-            or `right`, and the columns of the other side are null. Without this column, late rows
-            are dropped.
+            column is null in regular result rows. In a late row, the column contains the row's
+            side, `left` or `right`, and the columns of the other side are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -781,15 +783,15 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             table once and sends the whole table to every task of every micro-batch. The results for
             a row of the stream are then emitted in the micro-batch in which the row arrives. The
             stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
-        on: The names of the start and end columns. If they differ between the sides, give a pair of
-            names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
-            time column, give its name twice. Each of its rows then matches the intervals that
-            contain its time. The type of the columns must be timestamp, timestamp_ntz, date or
-            integer.
+        on: The names of the start and end columns. If the names differ between the sides, give a
+            pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
+            single time column, give its name twice. Each row on that side then matches the
+            intervals that contain its time. The type of the columns must be timestamp,
+            timestamp_ntz, date or integer.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
-        where: A condition on two rows, such as `"left.price < right.bid"`. Build it from
+        where: A condition on two rows, such as `"left.price < right.bid"`. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
         how: Which rows to return. `inner`: all pairs of matching rows. `left`, `right` and `full`:
@@ -814,25 +816,25 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number; then some are merged.
-        parallelism: The method for dividing rows into tasks. `broadcast`: one side is read
+            number of rows. A side that is not shuffled keeps its partitions, unless it has more
+            than this number; in that case, some are merged.
+        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
             divided into slices of time, and each row is sent to all slices in which it may have
             matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
-            by time. `auto` chooses the form with the lowest cost according to a model, which
-            `explain` shows. The candidates are `broadcast` if a side is small, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more, or if file metadata
-            shows that there are few rows.
+            by time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+            estimates. The candidates are `broadcast` if a side is small, the existing partitions of
+            both sides if they are balanced and each contains all rows of its keys, and the division
+            whose fullest partition is the smallest. Rows are not sampled if a side is small and an
+            estimate shows that the other forms would cost more, or if file metadata shows that
+            there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
-            returned to Spark. The function returns another batch or a `pyarrow.Table`. It receives
-            only some of the rows at a time, so combine the partial results of an aggregate with a
-            `groupBy`.
+            returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
+            receives only some of the rows at a time, so combine the partial results of an aggregate
+            with a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 

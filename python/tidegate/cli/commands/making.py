@@ -23,7 +23,7 @@ QueryT_co = TypeVar("QueryT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Asked(Generic[QueryT_co]):
-    """The query, and the values of the options in the table that are not part of it."""
+    """The query, and the values of the options in the table that are not part of the query."""
 
     query: QueryT_co
     memory_limit: str | None = None
@@ -51,7 +51,7 @@ def command(
     Args:
         function: The function in `tidegate` whose options the subcommand accepts.
         query: The function that builds the query.
-        more: Additional options, which the function does not have.
+        more: Additional options that the function does not have.
         leaves_out: Options of the function that the subcommand omits.
     """
     options = [

@@ -96,7 +96,7 @@ def _format(name: str, given: Format | None, option: str) -> Format:
 def output(
     out: str, given: Format | None, partition_by: list[str] | None, *, force: bool
 ) -> Output:
-    """Return the table to write; it appears under its name at the end of the command."""
+    """Return the table to write; the file receives its name when the command ends."""
     if not partition_by:
         return Output(out, out_layout(out, given), force=force)
     if out == STANDARD_STREAM:

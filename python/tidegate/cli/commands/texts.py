@@ -33,7 +33,7 @@ Examples:
 
 {EXIT_CODES}"""
 
-JOIN_HELP = f"""Write every pair of rows from LEFT and RIGHT that have equal keys and close times.
+JOIN_HELP = f"""Write every pair of rows from LEFT and RIGHT with equal keys and close times.
 
 A pair is written if its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and WHERE,
 if given, is true. Pairs are in the order of LEFT's rows, then in the order of RIGHT's rows. The
@@ -50,11 +50,11 @@ neither side can deliver another row that precedes the later row of the pair. On
 streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
 time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
 column is not listed in --types, it is inferred from the lines that are present at the start. If a
-file is renamed, it is read to its end. Then the new file with the original name is read. If a file
+file is renamed, it is read to the end. Then the new file with the original name is read. If a file
 is truncated, overwritten, removed or replaced, the command fails.
 
-With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill, a
-power failure or a full disk ends a run. Run the same command again to resume from the last
+With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill signal,
+a power failure or a full disk ends a run. Run the same command again to resume from the last
 checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
 FILE records how far the inputs have been read, and how much of OUT has been written. A resumed run
 truncates OUT to this point and writes the rest again, with the same rows in the same order. OUT is
@@ -64,12 +64,12 @@ they cannot be read or written again. FILE is removed when all inputs have ended
 removed when a run ends.
 
 With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, followed
-by each FUNCTION of its partners, which are the rows of RIGHT that match it. FUNCTION is count(), or
-count, sum, mean, min, max, first, last, var, std, product, any, all, median, count_distinct or
-collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN, WEIGHTS), arg_min or
-arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition is optional: "count()
-where bid > 3". --how inner omits rows without partners. With --follow, a row is written as soon as
-RIGHT cannot deliver any more partners.
+by the result of each FUNCTION for its partners, which are the rows of RIGHT that match it. FUNCTION
+is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all, median,
+count_distinct or collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
+WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition is
+optional: "count() where bid > 3". --how inner omits rows without partners. With --follow, a row is
+written as soon as RIGHT cannot deliver any more partners.
 
 A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
 integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
@@ -143,9 +143,10 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
-RIGHT cannot deliver a nearer row. With backward, it is written once its own time has passed; with
-forward, once the time of the matching row has passed. An unmatched row is written once --tolerance
-has passed. The help of tidegate join describes the ends of files, late rows and --state.
+RIGHT cannot deliver a nearer row. With backward, a row is written once its own time has passed;
+with forward, once the time of the matching row has passed. An unmatched row is written once
+--tolerance has passed. The help for tidegate join describes the ends of files, late rows and
+--state.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
@@ -245,8 +246,8 @@ AGGREGATE_HELP = f"""Write one row for each combination of window and key that h
 
 A row belongs to every window [k * advance + offset, k * advance + offset + size) that contains its
 time, for any integer k. Times count from the epoch. With --session instead of --size, each key has
-its own windows. A window ends when this duration has passed since its last row. Result rows are
-ordered by window, then by key.
+its own windows. A window ends when the duration of --session has passed since its last row. Result
+rows are ordered by window, then by key.
 
 STREAMS can be files, folders, quoted patterns such as 'trades/*.parquet', and URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
@@ -262,14 +263,14 @@ no file can deliver another row that belongs to it. Sessions are ordered by thei
 and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
 are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
 in --types, it is inferred from the lines that are present at the start. If a file is renamed, it is
-read to its end. Then the new file with the original name is read. If a file is truncated,
+read to the end. Then the new file with the original name is read. If a file is truncated,
 overwritten, removed or replaced, the command fails.
 
-With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill, a
-power failure or a full disk ends a run. Run the same command again to resume from the last
-checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
-OUT is a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. FILE is removed
-when all inputs have ended.
+With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill
+signal, a power failure or a full disk ends a run. Run the same command again to resume from the
+last checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the
+run. OUT is a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. FILE is
+removed when all inputs have ended.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
 median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
