@@ -1,4 +1,4 @@
-"""The logger `tidegate`, which reports events of sources and operators at a limited rate."""
+"""The logger `tidegate`, which reports events from sources and operators at a limited rate."""
 
 from __future__ import annotations
 

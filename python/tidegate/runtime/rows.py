@@ -127,7 +127,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """Copy a duration by its attributes; Arrow reads C fields, which a subclass may not set."""
+    """Copy a duration by its attributes; Arrow reads C fields, which a subclass might not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

@@ -56,7 +56,7 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 
 
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
-    """Return sampled rows, the slice for each side, and how many rows each of them represents.
+    """Return sampled rows, the slice for each side, and how many rows a sampled row represents.
 
     No row is used for both sides, because it would match itself.
     """

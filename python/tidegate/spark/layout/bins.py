@@ -130,7 +130,7 @@ def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: En
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """Return the bins, with `together` set according to the first rows of the copied side.
+    """Return the bins, with `together` set according to rows at the start of the copied side.
 
     If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
     Otherwise, each row's lookup waits for main memory.
@@ -149,9 +149,9 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 
 
 def _counted(sample: Sample, ends: Ends) -> float:
-    """Estimate the number of pairs within these ends, even if a sample has few or none of them.
+    """Estimate the number of pairs within these ends, even if a sample contains few or none.
 
-    The sample has more pairs within a longer interval. Pairs are assumed to be spread evenly.
+    A longer interval includes more of the sample's pairs. Pairs are assumed to be spread evenly.
     """
     if not len(sample.left_time) or not len(sample.right_time):
         return 0.0

@@ -1,4 +1,4 @@
-"""The cost model for all forms that a join can have on Spark.
+"""The cost model for all forms that a join can take on Spark.
 
 *Whole*: a small side is collected, and every task receives all of its rows. The rows of the other
     side are passed to Python without being moved. *Native*: the rows of both sides are passed to
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
     @property
     def handing(self) -> float:
-        """The nanoseconds per column that Spark needs to measure rows that are passed to Python."""
+        """The nanoseconds per column for measuring the rows that Spark passes to Python."""
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:

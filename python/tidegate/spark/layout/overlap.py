@@ -42,8 +42,8 @@ A partition can have slices of several layers. A row that belongs to several sli
 is sent to the partition once. Such a row counts as at home if it is at home in any of these slices.
 A bucket that is not cut is a single slice of both sides.
 
-A row whose start is after its end overlaps no other row. Such a row is sent to its home, and
-possibly to no other slice.
+A row whose start is after its end overlaps no other row. Such a row is always sent to its home, but
+not necessarily to other slices.
 
 If an interval join computes ends from columns, these ends also define an interval for each row, and
 only rows with overlapping intervals match. This module needs only these intervals: the join itself
@@ -152,7 +152,7 @@ class OverlapLayout(Places):
 
     @property
     def keys(self) -> int:
-        """The number of buckets that a hash of the key selects from."""
+        """The number of buckets among which a hash of the key selects one."""
         return len(self.layers)
 
     @property

@@ -45,7 +45,7 @@ MARK = -1
 class Marked:
     """Sends a mark before the packs of a stream.
 
-    As a result, every micro-batch with rows checks that the state store belongs to this query,
+    As a result, every non-empty micro-batch checks that the state store belongs to this query,
     regardless of where the rows are sent.
     """
 
@@ -156,7 +156,7 @@ class Packer(Packing):
     ) -> Iterator[pa.RecordBatch]:
         """Yield packs of the rows. Each row is sent to all slices from its first to its last.
 
-        The packs are of the packer's side, unless another `kind` is given.
+        The packs belong to the packer's side unless another `kind` is specified.
         """
         home = first if self.side == RIGHT else last
         # First, all rows are sent to their first slice. Then, the rows with a second slice are sent

@@ -11,8 +11,8 @@ between them::
     the row travels to         0                3
     combined with others to          1     2
 
-This requires functions whose parts can be merged in any order: counts, sums of integers and
-decimals, means of integers, minimums and maximums, `any` and `all`.
+This requires functions whose partial results can be merged in any order: counts, sums of integers
+and decimals, means of integers, minimums and maximums, `any` and `all`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Parts:
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """Return the parts of these functions of right columns, or None if a function has no parts.
+        """Return the parts of these functions over right columns, or None if one cannot be split.
 
         No part has a name that is in `taken`.
         """
