@@ -149,7 +149,7 @@ Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Len
 """The maximum distance between values: a number or a duration."""
 
 Within: TypeAlias = Distance | tuple[Distance | None, Distance | None]
-"""One distance for both directions, or one below and one above, where None means no bound."""
+"""One distance for both directions, or separate ones below and above; None means no bound."""
 
 BandAlgorithm: TypeAlias = Literal[
     "auto",

@@ -47,7 +47,7 @@ class Chain:
     result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
-    thread. `snapshot` returns a single state of all operators and of the rows in transit between
+    thread. `snapshot` returns one state that covers all operators and the rows in transit between
     them. The outer sources are those that no operator feeds. Rows are pushed into the outer sources
     in the same way as without a chain.
 
@@ -86,7 +86,7 @@ class Chain:
             that name.
 
     Raises:
-        SchemaError: The source's time column is not one of the times of the results.
+        SchemaError: The source's time column is not one of the time columns in the results.
         TidegateError: A source is already in use, or an operator feeds two sources, itself or no
             source. The error is also raised if times are unbounded, because no row would ever be
             final.
@@ -219,8 +219,8 @@ class Chain:
 
         Raises:
             StateError: The sink and another thread take snapshots at the same time and would wait
-                for each other. A signal handler that takes a snapshot while the chain is being
-                called also raises this error.
+                for each other. The error is also raised if a signal handler takes a snapshot during
+                a call to the chain.
             ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """
@@ -383,7 +383,7 @@ class RunningChain:
     def stop(self) -> None:
         """Stop the threads after the current batches.
 
-        Sources and rows are left unchanged, and can be used by polls, a snapshot or another run.
+        Sources and rows are left unchanged, and are available to later polls, snapshots and runs.
 
         Example:
             >>> import pyarrow as pa

@@ -77,7 +77,7 @@ def _made(type_: pa.DataType) -> pa.DataType:
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
-    """Convert a column's values without loss, except that floats are rounded to its type."""
+    """Convert a column's values without loss, except that floats are rounded to the type."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:

@@ -179,7 +179,7 @@ class Running:
         """Stop the thread after the current batch.
 
         The sources are unchanged. Results that the sink has not received remain in the operator,
-        and can be used by polls, a snapshot or another run.
+        and are available to later polls, snapshots and runs.
 
         Example:
             >>> import pyarrow as pa

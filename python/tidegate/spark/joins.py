@@ -576,7 +576,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     the distance to the matching row. An unmatched left row is emitted once the watermark has passed
     the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
     indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep the last right row
-    of each key for a time of `tolerance`, or indefinitely without it.
+    of each key for the duration `tolerance`, or indefinitely if it is not set.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls

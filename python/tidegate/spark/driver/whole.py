@@ -137,7 +137,7 @@ def _is_computed(plan: Plan, side: int) -> bool:
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
-    """Return the size of a side of Parquet files as Arrow data, in bytes, or None if unknown.
+    """Return the Arrow size of a side that reads Parquet files, in bytes, or None if unknown.
 
     Footers show the number of rows, but not the length of strings or the effect of a filter.
     """
@@ -437,7 +437,7 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the position and the number of the rows of the whole `side` that `times` can reach.
+    """Return the first position and the number of the whole side's rows that `times` can reach.
 
     `times` belong to the other side. `whole` contains the times of the whole side in ascending
     order.

@@ -155,7 +155,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of rows that each cut through the bucket copies."""
+    """The rows of a bucket, and the number of copies that each cut through the bucket requires."""
 
     rows: float
     halo: float

@@ -132,7 +132,7 @@ def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
 
 
 class _Cut(NamedTuple):
-    """The layers of a bucket with one partition per slice, and the size of the fullest one."""
+    """The layers of a bucket, one partition per slice, and the size of the fullest partition."""
 
     layers: tuple[Layer, ...]
     fullest: float

@@ -152,7 +152,7 @@ class OverlapLayout(Places):
 
     @property
     def keys(self) -> int:
-        """The number of buckets among which a hash of the key selects one."""
+        """The number of buckets to which keys are assigned by their hashes."""
         return len(self.layers)
 
     @property

@@ -1,8 +1,8 @@
 """Packs the right rows of a join with aggregates, and combines some of them into partial rows.
 
-If a right row matches every left row of a slice, it does not need to be sent to that slice itself.
-Instead, a single row is sent with the aggregates of all such rows with the same key. A right row is
-therefore sent only to the slices at the ends of its reach, regardless of how many slices are
+If a right row matches every left row of a slice, the row itself does not need to be sent to that
+slice. Instead, a single row is sent with the aggregates of all such rows with the same key. A right
+row is therefore sent only to the slices at the ends of its reach, regardless of how many slices are
 between them::
 
     left rows of a key      │ l l │ l l │  l  │ l l │ l │

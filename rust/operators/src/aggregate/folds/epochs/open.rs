@@ -49,7 +49,7 @@ impl SourcePartials {
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
-    /// Drops the partials of slices before `upto`, and returns their number.
+    /// Drops the partials of slices before `upto`, and returns the number of dropped partials.
     pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
         let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
         let Some(last) = self.runs[..closed].last() else { return 0 };
