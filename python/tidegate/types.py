@@ -66,7 +66,7 @@ class BatchWriter(Protocol):
     """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
     def write_batch(self, batch: "pa.RecordBatch", /) -> object:
-        """Append a batch to those already written."""
+        """Append a batch to the batches already written."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable

@@ -210,7 +210,7 @@ def without_bins(small: Small, asked: Asked) -> Costs:
 
 
 def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
-    """Return the cost of native calls with a shuffle and in place, excluding results."""
+    """Return the costs of native calls, with a shuffle and in place, excluding results."""
     native = (_SHUFFLED + asked.handing) * sum(_cells(rows, asked.columns))
     return Costs(None, native / 1e9, None, _in_place(there, asked, sum(rows), 0.0))
 

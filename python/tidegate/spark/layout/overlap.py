@@ -222,7 +222,7 @@ class OverlapLayout(Places):
         return _Way(numbers, first, last, first)
 
     def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of the other side or of both sides.
+        """Return the destinations of rows in layers of the other side or both sides.
 
         In layers of both sides, the first slice of a row is its home.
         """

@@ -216,7 +216,7 @@ class Processor(StatefulProcessor):
         return self._step(key[0], self._old_header(), packs, timerValues)
 
     def close(self) -> None:
-        """Do nothing, because nothing is open."""
+        """Do nothing, because there is nothing to close."""
 
     def _mark(self) -> None:
         """Record the query in the state, or reject the state of another query."""

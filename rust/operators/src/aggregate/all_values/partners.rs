@@ -66,7 +66,7 @@ enum ValueResults<'a> {
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// Whether each left row has a result, and the result itself.
+/// For each left row, a flag that is set if there is a result, and the result itself.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,

@@ -78,8 +78,8 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     fn words(&self, source: usize, partial: usize) -> StateWords;
     fn empty(&self) -> StateWords;
 
-    /// Replaces the states of a source's partials with those in `slices`, for the function with
-    /// this number.
+    /// Replaces the states of a source's partials with the states in `slices`, for the function
+    /// with this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
     /// Appends the states of all partials, source by source, and then the states of all cells.
