@@ -18,10 +18,10 @@ four routes:
   keys are evenly distributed, and the join uses nothing that requires a native call: `where`,
   `aggs`, `then` or a full join. `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
-  partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, window,
-  aggregation or join by the keys, whether cached or not. Each task then joins the rows of one
-  partition, and nothing is packed or shuffled. `auto` uses this route only if the sample shows that
-  the partitions are balanced. In-place joins require Spark 4.1.
+  partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, a
+  window function, an aggregation or a join by the keys, whether cached or not. Each task then joins
+  the rows of one partition, and nothing is packed or shuffled. `auto` uses this route only if the
+  sample shows that the partitions are balanced. In-place joins require Spark 4.1.
 - *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
   the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
@@ -216,13 +216,13 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
-            division whose fullest partition is the smallest in a sample. Sessions are divided only
-            by key. Without `by`, a single task processes all sessions. For streams, `auto` is `key`
-            with `by`. Without `by`, `auto` distributes the rows over all buckets if results do not
-            depend on the order of rows, and one task merges the aggregates of all buckets.
-            Otherwise, `auto` is `time`, which assigns slices of time to the buckets in turn. A
-            slice is eight times as long as a window, and a single task processes all rows of a
-            slice.
+            division that, in a sample, has the fewest rows in its fullest partition. Sessions are
+            divided only by key. Without `by`, a single task processes all sessions. For streams,
+            `auto` is `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if
+            results do not depend on the order of rows, and one task merges the aggregates of all
+            buckets. Otherwise, `auto` is `time`, which assigns slices of time to the buckets in
+            turn. A slice is eight times as long as a window, and a single task processes all rows
+            of a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct of
             `stream`, the number of the row's DataFrame, and `row`, a struct of the columns that the

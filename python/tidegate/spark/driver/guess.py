@@ -35,7 +35,7 @@ class Guess(NamedTuple):
 
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
-    """Estimate the costs of all forms; the costs of bins and native calls include a sample."""
+    """Estimate the costs of all forms; for bins and native calls, include the cost of a sample."""
     sampling = looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:

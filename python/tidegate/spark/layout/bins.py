@@ -140,7 +140,7 @@ def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
 
 
 def are_safe(bins: Bins, asked: Asked) -> bool:
-    """Return whether bins never cost clearly more than native calls with a sample."""
+    """Return whether bins never cost much more than native calls with a sample."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
         if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):

@@ -67,8 +67,8 @@ def allocated(session: SparkSession) -> int:
 def task_memory(session: SparkSession) -> int:
     """Return how many bytes a task can use for tables while all cores of a process are busy.
 
-    Returns 0 if the settings do not determine this. Unless the number of cores is set, an executor
-    can have any number of them. See "Memory Management Overview" in Spark's tuning guide.
+    Returns 0 if the settings do not determine this number. Unless the number of cores is set, an
+    executor can have any number of them. See "Memory Management Overview" in Spark's tuning guide.
     """
     local = re.fullmatch(
         r"local(?:\[(\d+|\*)(?:,\d+)?\])?", session.conf.get("spark.master", "") or ""

@@ -226,7 +226,7 @@ class PartialsPacker:
     def _sent(
         self, rows: pa.RecordBatch, first: Integers, last: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """Yield packs of the rows that have at least one slice."""
+        """Yield packs of the rows that belong to at least one slice."""
         numbers = np.flatnonzero(first <= last)
         if len(numbers):
             yield from self.packer.sent(_taken(rows, numbers), first[numbers], last[numbers])

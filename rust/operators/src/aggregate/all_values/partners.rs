@@ -73,8 +73,8 @@ struct LeftResults<T> {
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some adjacent left rows, with the output slices for their buckets, their runs, and whether they
-/// have results.
+/// Some adjacent left rows: the output slices for their buckets, their runs, and flags for rows
+/// that have results.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 

@@ -133,7 +133,7 @@ pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key.
+/// Derives the cells of a slice from the partials of its runs. `slots` must have one slot per key.
 /// The contents of `slots` are restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],
