@@ -34,7 +34,7 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 
 @pl.api.register_lazyframe_namespace("tidegate")
 class Joins:
-    """The joins of a lazy frame. The frame is the left input.
+    """The join methods of a lazy frame. The frame is the left input.
 
     The methods have the same names and arguments as tidegate's functions, except for `columns` and
     `batch_rows`, which Polars controls. To choose columns, use `select` after the join.
@@ -117,7 +117,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """Return some columns of a batch; if there are none, return a frame with only a row count."""
+    """Return these columns of a batch; without columns, return a frame with only a row count."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

@@ -66,7 +66,7 @@ class BatchWriter(Protocol):
     """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
     def write_batch(self, batch: "pa.RecordBatch", /) -> object:
-        """Append a batch to those already written."""
+        """Append a batch to the batches already written."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
@@ -149,7 +149,7 @@ Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Len
 """The maximum distance between values: a number or a duration."""
 
 Within: TypeAlias = Distance | tuple[Distance | None, Distance | None]
-"""One distance for both directions, or one below and one above, where None means no bound."""
+"""One distance for both directions, or separate ones below and above; None means no bound."""
 
 BandAlgorithm: TypeAlias = Literal[
     "auto",

@@ -1,9 +1,9 @@
 //! Measures only the inner loop of W3: the number of pairs compared per second while the window's
 //! columns are in a cache.
 //!
-//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 satisfies both. With
-//! 8-bit codes, one pair in 28 000 satisfies both, and with bitmaps of 128 buckets, one pair in 10
-//! 000 does.
+//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 satisfies both
+//! bands. With 8-bit codes, one pair in 28 000 satisfies both bands. With bitmaps of 128 buckets,
+//! one pair in 10 000 does.
 
 use std::array;
 use std::hint::black_box;

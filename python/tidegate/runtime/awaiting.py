@@ -43,7 +43,7 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
 
 
 async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of Rust, any rows
-    """Push rows, and wait while the memory limit leaves no room for them.
+    """Push rows, waiting until the memory limit leaves enough room for them.
 
     The rows are pushed between two waits, so a cancelled caller has pushed either all of them or
     none.

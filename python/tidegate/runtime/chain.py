@@ -39,17 +39,17 @@ class Chain:
     Each source in `feeds` receives the results of the operator that feeds it. The source's time
     column contains the times of these results. Watermarks are passed along: the last operator emits
     a row as soon as the outer sources' watermarks guarantee that the row is final. A fed source
-    needs no `lateness`. The query of the preceding operator determines how far times can be out of
-    order, and no row is late. A fed source closes when the preceding operator ends.
+    needs no `lateness`. The query of the preceding operator determines how far out of order times
+    can be, and no row is late. A fed source closes when the preceding operator ends.
 
     As with a single operator, the results depend only on the rows of the outer sources. The results
-    are the same as for a sequence of calls on tables, in which each call processes the previous
+    are the same as those of successive calls on tables, each of which processes the previous
     result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
-    thread. `snapshot` returns a single state of all operators and of the rows in transit between
-    them. The outer sources are those that no operator feeds. Rows are pushed into them in the same
-    way as without a chain.
+    thread. `snapshot` returns one state that covers all operators and the rows in transit between
+    them. The outer sources are those that no operator feeds. Rows are pushed into the outer sources
+    in the same way as without a chain.
 
     Example:
         Each trade with the quotes of the 5 time units before it, counted in windows of 20 time
@@ -80,13 +80,13 @@ class Chain:
         last: The operator whose results the chain returns.
         feeds: A mapping from each fed source to the operator that feeds it. The source's time
             column must be one of the times in that operator's results: `ts` or `ts_right` of a
-            join, or the start or the end of a window. To use the later or the earlier of a pair's
-            two times, pass a tuple of the operator and `"later"` or `"earlier"`. The source's time
-            column is then computed from both times, and the results must not contain a column with
-            its name.
+            join, or the start or the end of a window. To use the later or earlier time of a pair,
+            pass a tuple of the operator and `"later"` or `"earlier"`. The source's time column is
+            then computed from both times, and the results must not already contain a column with
+            that name.
 
     Raises:
-        SchemaError: The source's time column is not one of the times of the results.
+        SchemaError: The source's time column is not one of the time columns in the results.
         TidegateError: A source is already in use, or an operator feeds two sources, itself or no
             source. The error is also raised if times are unbounded, because no row would ever be
             final.
@@ -148,7 +148,7 @@ class Chain:
             [2]
 
         Raises:
-            MemoryLimitError: A batch between two operators can never fit a `memory_limit`.
+            MemoryLimitError: A batch between two operators is too large for a `memory_limit`.
             TidegateError: An operator of the chain has failed, or one of its sources was abandoned.
         """
         with self._turns.alone():
@@ -165,7 +165,8 @@ class Chain:
         """Run each operator on its own thread, and pass the results to a sink.
 
         At the end of the block, the outer sources are closed, and the last results are passed to
-        the sink. If the block raises an exception, the threads stop, and the sources are unchanged.
+        the sink. If the block raises an exception, the threads stop, and the sources are left
+        unchanged.
 
         Example:
             >>> import pyarrow as pa
@@ -197,8 +198,8 @@ class Chain:
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
-        returned. A sink can itself take a snapshot. This snapshot records the rows that the sink
-        has received as returned.
+        returned. A sink can itself take a snapshot. In such a snapshot, the rows that the sink has
+        received count as returned.
 
         Example:
             >>> import pyarrow as pa
@@ -218,8 +219,8 @@ class Chain:
 
         Raises:
             StateError: The sink and another thread take snapshots at the same time and would wait
-                for each other. A signal handler that takes a snapshot while the chain is being
-                called also raises this error.
+                for each other. The error is also raised if a signal handler takes a snapshot during
+                a call to the chain.
             ClosedError: The chain is closed, or belongs to a parent process.
             TidegateError: An operator has failed.
         """
@@ -250,8 +251,8 @@ class Chain:
             snapshot: The bytes that `snapshot` returned.
 
         Raises:
-            StateError: The snapshot is damaged, belongs to another chain, or has a later version;
-                or an operator is already in use.
+            StateError: The snapshot is damaged, belongs to another chain, or has an unsupported
+                version; or an operator is already in use.
             MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
         text, *states = _parts(snapshot)
@@ -333,7 +334,7 @@ class RunningChain:
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the sink or of an operator that ended the chain, or None.
+        """The error from the sink or from an operator that ended the chain, or None.
 
         Example:
             >>> import pyarrow as pa
@@ -348,7 +349,7 @@ class RunningChain:
         return min(self._all, key=lambda running: running.failed_at).error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has received all results of closed sources, or the chain is stopped.
+        """Wait until all sources are closed and the sink has all results, or the chain is stopped.
 
         Example:
             >>> import pyarrow as pa
@@ -382,7 +383,7 @@ class RunningChain:
     def stop(self) -> None:
         """Stop the threads after the current batches.
 
-        Sources and rows are unchanged, and can be used by polls, a snapshot or another run.
+        Sources and rows are left unchanged, and are available to later polls, snapshots and runs.
 
         Example:
             >>> import pyarrow as pa
@@ -420,7 +421,7 @@ class _ChainFeed(Feed):
         return super().give(self.with_time(batch) if self.columns else batch)
 
     def with_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with an additional column for the later or the earlier time."""
+        """Return the batch with an additional column for the later or earlier time."""
         import pyarrow.compute as pc  # noqa: PLC0415 - only if it is needed
 
         made = pc.min_element_wise if self.time == "earlier" else pc.max_element_wise
@@ -438,7 +439,7 @@ class _ChainFeed(Feed):
 
 
 def _without_zone(times: Any) -> Any:  # noqa: ANN401 - an array
-    """Drop the time zone but keep the instants; pyarrow cannot compare times with time zones."""
+    """Drop the time zone but keep the instants; pyarrow cannot compare zoned times."""
     import pyarrow as pa  # noqa: PLC0415 - only if it is needed
 
     has_zone = getattr(times.type, "tz", None) is not None
@@ -483,7 +484,7 @@ def _given(source: object, fed: Fed) -> tuple[Source, Operator[Any], str | None]
 def _in_order(
     last: Operator[Any], given: list[tuple[Source, Operator[Any], str | None]]
 ) -> list[Operator[Any]]:
-    """Return the operators in an order in which each follows all operators that feed it."""
+    """Return the operators in topological order: each one follows all operators that feed it."""
     ordered: list[Operator[Any]] = []
     entered: list[Operator[Any]] = []
 

@@ -1,4 +1,4 @@
-"""The logger `tidegate`, which reports events of sources and operators at a limited rate."""
+"""The logger `tidegate`, which reports events from sources and operators at a limited rate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tell(kind: str, number: int, text: str) -> None:
 
 
 def _is_news(key: tuple[str, int], now: float) -> bool:
-    """Return whether to log an event. Each key is logged at most once a minute, by one caller."""
+    """Return whether to log an event: at most one caller per minute may log the same key."""
     last = _TOLD.get(key)
     if last is not None:
         if now - last < _QUIET:

@@ -1,4 +1,4 @@
-"""Rejects subinterpreters, because NumPy and pyarrow do not support them and they hang at exit."""
+"""Rejects subinterpreters, which NumPy and pyarrow do not support and which hang at exit."""
 
 import importlib
 

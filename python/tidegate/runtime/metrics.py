@@ -42,9 +42,10 @@ _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}
 def metrics(operator: Operator[Any], /, **labels: str) -> str:
     """Return the statistics of an operator in the text format of Prometheus.
 
-    The text contains counts of pushed, late and returned rows, watermarks, bytes held, rows kept,
-    latencies, and the number of rows that wait for a silent source. Some statistics are reported
-    both in total and for each source. Statistics that an operator does not have are omitted.
+    The text contains the watermarks, the latencies, the numbers of pushed, late and returned rows,
+    the numbers of bytes held and rows kept, and the number of rows that are waiting for a silent
+    source. Some statistics are reported both in total and for each source. Statistics that an
+    operator does not have are omitted.
 
     Example:
         >>> import pyarrow as pa
@@ -115,7 +116,7 @@ def _families(
 
 
 def _number(value: object) -> int:
-    """Return an integer or boolean as an integer, and a reason as 1 if there is one, else 0."""
+    """Return an integer or boolean as an integer; for a reason, return 1, or 0 if it is None."""
     return int(value) if isinstance(value, int) else int(value is not None)
 
 

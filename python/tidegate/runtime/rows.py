@@ -77,7 +77,7 @@ def _made(type_: pa.DataType) -> pa.DataType:
 
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
-    """Convert a column's values without loss, except that floats are rounded to its type."""
+    """Convert a column's values without loss, except that floats are rounded to the type."""
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:
@@ -127,7 +127,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """Copy a duration by its attributes; Arrow reads C fields, which a subclass may not set."""
+    """Copy a duration by its attributes; Arrow reads C fields, which a subclass might not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

@@ -49,7 +49,7 @@ class Running:
     The thread polls as soon as results may be ready, and passes each batch to the sink. Other
     threads or the code in the block push the rows. A push waits while the memory limit leaves no
     room for its rows. At the end of the block, the sources are closed, and the last results are
-    passed to the sink. If the block raises an exception, the thread stops, and the sources are
+    passed to the sink. If the block raises an exception, the thread stops, and the sources are left
     unchanged.
 
     If the sink or the operator raises an error, the thread ends. The error is raised again by
@@ -134,7 +134,7 @@ class Running:
 
     @property
     def error(self) -> BaseException | None:
-        """The error of the sink or the operator that ended the thread, or None.
+        """The error from the sink or the operator that ended the thread, or None.
 
         Example:
             >>> import pyarrow as pa
@@ -146,7 +146,7 @@ class Running:
         return self._error
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the sink has received all results of closed sources, or the thread is stopped.
+        """Wait until all sources are closed and the sink has all results, or the thread is stopped.
 
         Example:
             >>> import pyarrow as pa
@@ -179,7 +179,7 @@ class Running:
         """Stop the thread after the current batch.
 
         The sources are unchanged. Results that the sink has not received remain in the operator,
-        and can be used by polls, a snapshot or another run.
+        and are available to later polls, snapshots and runs.
 
         Example:
             >>> import pyarrow as pa
@@ -309,7 +309,7 @@ class _Queue(Taker):
 
 
 class Feed(Taker):
-    """A sink that is a source of another operator, which may have no room at times."""
+    """A sink that is a source of another operator; the source may have no room at times."""
 
     def __init__(self, source: Source) -> None:
         self.source: Any = source
@@ -331,7 +331,7 @@ class Feed(Taker):
 
 
 def sink_of(sink: Any) -> Taker:  # noqa: ANN401 - any of several
-    """Convert the sink that a user passes to a `Taker`."""
+    """Convert a user-supplied sink to a `Taker`."""
     if isinstance(sink, Taker):
         return sink
     if isinstance(sink, Source):

@@ -20,7 +20,7 @@ class Stop:
     """A request to stop.
 
     A signal handler can request a stop at any moment. A `threading.Event` is unsuitable, because
-    the interrupted thread may hold the lock of the event.
+    the interrupted thread may hold the event's lock.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if a stop comes first.
+        """Begin a step once no caller has exclusive access; yield False if told to stop first.
 
         A stop request ends the wait, because the caller may be waiting for a thread that is joining
         this one.

@@ -1,4 +1,4 @@
-"""Determines which Python threads wait for each other, to detect waits that cannot end."""
+"""Determines which Python threads wait for each other, to detect waits that would never end."""
 
 import concurrent.futures
 import concurrent.futures.thread
@@ -14,8 +14,9 @@ def waits_for(thread: int, other: int) -> bool:
 
     A thread can wait indirectly, through other threads and futures.
 
-    Only waits that are visible in Python are detected: `Thread.join`, including the one at the end
-    of an executor's block, and `Future.result`. Threads are identified by `threading.get_ident()`.
+    Only waits that are visible in Python are detected: `Thread.join`, including the `join` at the
+    end of an executor's block, and `Future.result`. Threads are identified by
+    `threading.get_ident()`.
     """
     frames = sys._current_frames()  # noqa: SLF001 - there is no other way to inspect them
     try:

@@ -3,25 +3,25 @@
 The driver checks the arguments against the schemas. For a join of tables, it then chooses one of
 four routes:
 
-- *One side is small*: it has at most 64 MB, both according to Spark's estimate and as Arrow data.
-  That side is read immediately and sent in full to every task, as in Spark's own broadcast join.
-  The other side stays in its partitions and is not shuffled, even if its keys are skewed. Full
-  joins cannot use this route.
-- *Bins are cheaper*: if no side is small, one job over the key and time columns samples the keys
-  and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is also
-  skipped if file metadata shows that there are few rows and they could be divided only by key. No
-  sample is needed if the number of rows is known from file metadata and bins would cost little more
-  than native calls even in the worst case. For large files, a job reads only the first 10,000 rows.
-  The sample determines the width of the time bins and the estimated cost of the join, both with
-  bins and with native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys
-  and bins, and no rows are sent to Python. Bins are suitable if intervals are short, keys are
-  evenly distributed, and the join uses nothing that requires a native call: `where`, `aggs`, `then`
-  or a full join. `overlap_join` never uses bins.
+- *One side is small*: it takes up at most 64 MB, both according to Spark's estimate and as Arrow
+  data. That side is read immediately and sent in full to every task, as in Spark's own broadcast
+  join. The other side stays in its partitions and is not shuffled, even if its keys are skewed.
+  Full joins cannot use this route.
+- *Bins are cheaper*: if neither side is small, one job over the key and time columns samples the
+  keys and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is
+  also skipped if file metadata shows that there are few rows, and the rows could be divided only by
+  key. No sample is needed if the number of rows is known from file metadata and bins would cost
+  little more than native calls even in the worst case. For large files, a job reads only the first
+  10,000 rows. The sample determines the width of the time bins and the estimated cost of the join,
+  both with bins and with native calls. If bins are clearly cheaper, Spark runs the join itself, on
+  equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are short,
+  keys are evenly distributed, and the join uses nothing that requires a native call: `where`,
+  `aggs`, `then` or a full join. `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
-  partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, window,
-  aggregation or join by the keys, whether cached or not. Each task then joins the rows of one
-  partition, and nothing is packed or shuffled. `auto` uses this route only if the sample shows that
-  the partitions are balanced. In-place joins require Spark 4.1.
+  partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, a
+  window function, an aggregation or a join by the keys, whether cached or not. Each task then joins
+  the rows of one partition, and nothing is packed or shuffled. `auto` uses this route only if the
+  sample shows that the partitions are balanced. In-place joins require Spark 4.1.
 - *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
   the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
@@ -29,9 +29,9 @@ four routes:
 A join with `aggs` returns one row per left row, with aggregates of the partners, instead of pairs.
 Each left row is sent to a single task, which also receives all of its partners. In such a join,
 only the right side can be sent in full. If the interval is long and results do not depend on row
-order, some right rows are combined. Those that match all left rows in a slice of time become one
-row per key. `asof_join` also sends each left row to a single task. Among the right rows outside a
-time slice, only the nearest ones for each key are copied into it.
+order, some right rows are combined. The right rows that match all left rows in a slice of time
+become one row per key. `asof_join` also sends each left row to a single task. Among the right rows
+outside a time slice, only the nearest ones for each key are copied into the slice.
 
 In `overlap_join`, rows vary in length. This join also splits heavy keys by time. If only pairs are
 requested, a row is sent to every slice that its interval covers. In other joins, a row is sent to
@@ -69,11 +69,11 @@ when it is no longer needed. Two kinds of state are written about twice: the sta
 session, and, for as-of joins and `prevailing`, the last right row of each key. Native operators
 stay in the memory of the Python workers between micro-batches, and are rebuilt from the store if a
 worker is lost. Rows older than the watermark are late. With `late_as`, late rows are also emitted.
-Which rows are late depends only on the micro-batches and on Spark's watermark, which can be lower
+Which rows are late depends only on the micro-batches and on Spark's watermark, which can be earlier
 for a while after a restart. A query's watermark is the watermark of its slowest stream, so a silent
 stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
-not delayed, but rows of slower streams may be late. A query's progress reports observed metrics for
-each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
+not delayed, but rows of slower streams may be late. The progress of a query includes observed
+metrics for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
 operation that waits for a watermark can follow in the same query. This package rejects such
@@ -83,11 +83,12 @@ sink as a stream in another query.
 
 As in Spark itself, DataFrames from several sessions of the same Spark application can be joined.
 Such sessions come from `newSession` or `foreachBatch`, for example. The settings of the first
-DataFrame's session apply. A DataFrame of Spark Connect cannot be joined with other DataFrames. The
-same functions are available in Spark Connect sessions. A DataFrame in such a session does not
-report its size, so `auto` never sends a side in full. Use `parallelism="broadcast"` to do so.
+DataFrame's session apply. A Spark Connect DataFrame cannot be joined with DataFrames of other
+kinds. The same functions are available in Spark Connect sessions. A DataFrame in such a session
+does not report its size, so `auto` never sends a side in full. Use `parallelism="broadcast"` to do
+so.
 
-Moving rows to Python and back costs more than the join itself. Name the `columns` that you need,
+Moving rows to Python and back costs more than the join itself. Specify the `columns` that you need,
 and put the next steps (a projection, a filter, a partial aggregate) into `then`. This function
 processes the result as Arrow batches before Spark receives it. Unless
 `spark.sql.execution.arrow.maxBytesPerBatch` is 2147483647, Spark measures the batch again after
@@ -215,13 +216,13 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
-            division whose fullest partition is the smallest in a sample. Sessions are divided only
-            by key. Without `by`, a single task processes all sessions. For streams, `auto` is `key`
-            with `by`. Without `by`, `auto` distributes the rows over all buckets if results do not
-            depend on the order of rows, and one task merges the aggregates of all buckets.
-            Otherwise, `auto` is `time`, which assigns slices of time to the buckets in turn. A
-            slice is eight times as long as a window, and a single task processes all rows of a
-            slice.
+            division that, in a sample, has the fewest rows in its fullest partition. Sessions are
+            divided only by key. Without `by`, a single task processes all sessions. For streams,
+            `auto` is `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if
+            results do not depend on the order of rows, and one task merges the aggregates of all
+            buckets. Otherwise, `auto` is `time`, which assigns slices of time to the buckets in
+            turn. A slice is eight times as long as a window, and a single task processes all rows
+            of a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct of
             `stream`, the number of the row's DataFrame, and `row`, a struct of the columns that the

@@ -574,18 +574,18 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     With streams, a left row is emitted once no future row can be its match. With `backward`, this
     is the case once the watermark has passed the left row's time. With `forward`, the watermark
-    must have passed the matching row. With `nearest`, it must have passed the left row's time plus
-    the distance to the matching row. An unmatched left row is emitted once the watermark has passed
-    the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
+    must have passed the matching row. With `nearest`, the watermark must have passed the left row's
+    time plus the distance to the matching row. An unmatched left row is emitted once the watermark
+    has passed the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
     indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep the last right row
-    of each key for a time of `tolerance`, or indefinitely without it.
+    of each key for the duration `tolerance`, or indefinitely if it is not set.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
     last. Structs are compared field by field, and arrays and maps element by element. If several
     nearest candidates have the same time, the last one matches if that time is before `l.on`, and
-    the first one if it is after. A time equal to `l.on` counts as earlier, unless `strategy` is
-    `forward`.
+    the first one if that time is after `l.on`. A time equal to `l.on` counts as earlier, unless
+    `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated for any right row. If `where` reads both sides, the nearest row may fail the

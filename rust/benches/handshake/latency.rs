@@ -130,8 +130,8 @@ pub(crate) struct Latency {
     pub(crate) most_waiting: usize,
 }
 
-/// Measures a variant at the given rate, in rows per second over both sides. Command-line options
-/// set the length of the windows and the duration.
+/// Measures a variant at the given rate, in rows per second, counting both sides. Command-line
+/// options set the length of the windows and the duration.
 pub(crate) fn latency(
     (_, algorithm, ordered): (&str, HandshakeAlgorithm, bool),
     rate: f64,

@@ -1,5 +1,5 @@
 //! Measures the online interval join without Arrow: the modes of PPOIJ, and the joins with which
-//! its paper compares them.
+//! the PPOIJ paper compares them.
 //!
 //! The input is workload W1s without its payload: a million rows per side, uniform keys, and 4
 //! matches per left row, in epochs of 20,000 rows.
@@ -53,7 +53,7 @@ fn in_order(mut join: Box<dyn KeyedJoin>, driver: &Driver) -> System {
     })
 }
 
-/// Takes the results of an epoch that has already begun, and then drops old rows. Returns the
+/// Collects the results of an epoch that has already begun, and then drops old rows. Returns the
 /// number of pairs.
 fn rest<V>(join: &mut (impl RowJoin<V> + ?Sized), driver: &Driver, epoch: &Epoch) -> usize {
     let mut pairs = 0;

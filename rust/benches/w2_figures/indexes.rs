@@ -54,14 +54,14 @@ fn uniform(figure: &str, series: &str, x: f64, indexes: Pair) {
     );
 }
 
-/// Measures B+-trees into which rows are inserted in turn.
+/// Measures several B+-trees, with rows inserted into each tree in turn.
 pub(crate) fn round_robin() {
     for trees in [1, 2, 4, 8, 16] {
         uniform("round-robin", "B+-trees in turns", trees as f64, pair(|| RoundRobin::new(trees)));
     }
 }
 
-/// Measures chains of trees by length.
+/// Measures chains of trees, with different lengths.
 pub(crate) fn chain() {
     for length in [2, 4, 8, 16] {
         uniform(
@@ -79,14 +79,14 @@ pub(crate) fn chain() {
     }
 }
 
-/// Measures the PIM-Tree by insertion depth, up to the depth of the tree.
+/// Measures the PIM-Tree with insertion depths up to the depth of the tree.
 pub(crate) fn depth() {
     for depth in 0..=4 {
         uniform("depth", "PIM-Tree", depth as f64, pair(|| PimTree::new(MERGE_RATIO, Some(depth))));
     }
 }
 
-/// Measures merging trees by merge ratio.
+/// Measures merging trees with different merge ratios.
 pub(crate) fn merge_ratio() {
     for exponent in -7..=0 {
         let ratio = f64::from(exponent).exp2();
@@ -104,7 +104,7 @@ pub(crate) fn steps() {
     uniform("steps", "IB-chain", 0.0, pair(|| ChainedIndex::new(Archive::Immutable, 2)));
 }
 
-/// Measures the indexes by the number of matches per row.
+/// Measures the indexes with different numbers of matches per row.
 pub(crate) fn matches() {
     for exponent in (-4..=10).step_by(2) {
         let matches = f64::from(exponent).exp2();
@@ -127,7 +127,7 @@ pub(crate) fn drift() {
     }
 }
 
-/// Measures the indexes by the number of rows in a window.
+/// Measures the indexes with different window sizes.
 pub(crate) fn window() {
     of_windows(&[12, 14, 16, 18, 20]);
 }

@@ -108,8 +108,9 @@ fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
     join(Ahead::new(2, index))
 }
 
-/// Measures rates by the number of rows per task. Also measures latencies for task sizes at which
-/// each thread has one task. Then measures both kinds of merge by the number of threads.
+/// Measures rates for different numbers of rows per task. Also measures latencies for task sizes at
+/// which each thread has one task. Then measures both kinds of merge for different numbers of
+/// threads.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {

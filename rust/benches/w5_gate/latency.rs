@@ -3,9 +3,9 @@
 //!
 //! First, each gate is fed as fast as it accepts rows, to determine its peak rate. Then one thread
 //! feeds rows on schedule, and another thread reads. If the feeding thread is behind schedule, it
-//! does not wait. Sources take turns: they push one row at a time to the row gate, and runs of 1
-//! 024 rows to the block gate. The latency of a row therefore includes the time until the other
-//! sources have moved past it. The benchmark needs two idle cores.
+//! does not wait. Sources take turns: they push single rows to the row gate, and runs of 1 024 rows
+//! to the block gate. The latency of a row therefore includes the time until the other sources have
+//! passed the row's time. The benchmark needs two idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};

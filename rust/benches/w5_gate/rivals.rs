@@ -71,7 +71,7 @@ pub(crate) fn mutex_heap(columns: &Columns) -> Duration {
     started.elapsed()
 }
 
-/// Merges with crossbeam's skip list. A row is ready when the last times of all sources allow it.
+/// Merges with crossbeam's skip list. A row is ready once no source can still push an earlier row.
 pub(crate) fn skip_list(columns: &Columns) -> Duration {
     let k = columns.ts.len();
     let set = SkipSet::<(i64, u64, i64)>::new();

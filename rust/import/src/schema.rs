@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::node::{MAX_DEPTH, Node};
 
 /// The maximum number of columns, including nested ones. The limit is far above the number of
-/// columns in real data, but small enough for all of them to be visited.
+/// columns in real data, but low enough that all of these columns can be visited.
 const MAX_NODES: usize = 1 << 20;
 
 /// The maximum number of metadata entries per column. Memory for the entries is allocated before

@@ -42,7 +42,7 @@ impl UnopenedStream {
         Ok(UnopenedStream(stream))
     }
 
-    /// Requests the schema. The producer can take arbitrarily long to return it.
+    /// Requests the schema. The producer can take arbitrarily long to return the schema.
     pub fn open(mut self) -> Result<ArrowStream> {
         let get_schema = self.0.get_schema.expect("the callback exists");
         let mut given = FFI_ArrowSchema::empty();

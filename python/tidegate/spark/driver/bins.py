@@ -93,12 +93,13 @@ def weighed(
 
 
 def without_sample(plan: Plan) -> Bins | None:
-    """Return bins that are safe for any keys and times, or None if no bins are.
+    """Return bins that are safe for any keys and times, or None if there are no such bins.
 
-    The number of rows on both sides must be known from file metadata. The bins must cost at most
-    about as much as native calls, regardless of the number of pairs. In addition, one task must be
-    able to hold all copied rows, whatever their keys and times. If the table of copied rows is
-    large, a job reads its first rows to check whether rows with the same key and bin are adjacent.
+    The number of rows on both sides must be known from file metadata. The bins must not cost
+    noticeably more than native calls, regardless of the number of pairs. In addition, one task must
+    be able to hold all copied rows, regardless of their keys and times. If the table of copied rows
+    is large, a job checks at the start of the table whether rows with the same key and bin are
+    adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -282,14 +283,14 @@ def _bin(time: str, width: int) -> str:
 
 
 def _later(time: str, by: int) -> str:
-    """Return the time plus `by`, limited to the range of 64 bits."""
+    """Return the time plus `by`, limited to the 64-bit range."""
     if by >= 0:
         return f"(least({time}, {_LARGEST - by}L) + {by}L)"
     return f"(greatest({time}, {_LEAST - by}L) - {-by}L)"
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Return the condition for two rows to match, even if a sum would exceed 64 bits."""
+    """Return the condition for two rows to match, avoiding sums that would exceed 64 bits."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = f"{right} >= {_later(left, lower)}"

@@ -49,7 +49,7 @@ _FEW = 250_000
 
 
 def of_join(plan: Plan, sample: Sample | None = None) -> Layout:
-    """Return the layout of a join of tables. Runs the sampling job only if it is needed."""
+    """Return the layout for joining tables. Runs the sampling job only if it is needed."""
     session = plan.left.sparkSession
     if plan.parallelism == "key":
         partitions = plan.partitions or shuffle_partitions(session)
@@ -76,7 +76,7 @@ def of_few(plan: Plan, rows: float) -> Layout:
 
 
 def few_of(plan: Plan) -> float | None:
-    """Return the number of rows if files show that there are few rows and keys can divide them."""
+    """Return the number of rows if files show that it is small, and keys can divide the rows."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
@@ -100,7 +100,7 @@ def tasks_of(plan: Plan, rows: float) -> int:
 
 
 def of_aggregation(plan: AggregatePlan) -> Layout:
-    """Return the layout of an aggregation of tables. Runs the sampling job only if it is needed."""
+    """Return the layout for aggregating tables. Runs the sampling job only if it is needed."""
     session = plan.frames[0].sparkSession
     if plan.aggregation.session is not None:
         # All rows with the same key must be in one partition, because any of them can extend a
@@ -156,7 +156,7 @@ def sample_of_join(plan: Plan) -> Sample:
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
-    """Return key hashes and times of some rows of a side; each side has its own time column."""
+    """Return the key hashes and times of a random sample of a side's rows."""
     times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
@@ -181,7 +181,7 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """Return at most `SAMPLED` rows, each equally likely, and how many rows each one represents.
+    """Return up to `SAMPLED` equally likely rows, and how many rows each of them represents.
 
     The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
     used, which requires a single pass over the inputs. The largest of these numbers shows how many
@@ -194,13 +194,13 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:
-    """Return a number of partitions that keeps them small and is a multiple of the core count."""
+    """Return a partition count that keeps partitions small and is a multiple of the core count."""
     used = min(cores, math.ceil(rows / _PARTITION_ROWS) or 1)
     return used * max(1, math.ceil(rows * columns / (PARTITION_CELLS * used)))
 
 
 def cores(session: SparkSession) -> int:
-    """Return how many tasks can run in parallel; for Spark Connect, how many shuffle partitions.
+    """Return how many tasks can run in parallel, or for Spark Connect, the shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so the maximum number of executors is used.

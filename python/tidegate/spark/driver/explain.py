@@ -115,7 +115,7 @@ def _jobs(texts: Sequence[str]) -> list[str]:
 
 
 def _tasks(session: SparkSession, layout: Layout) -> list[str]:
-    """Report the number of tasks in a micro-batch if some of them never have a bucket."""
+    """Report the number of tasks in a micro-batch if some tasks never have a bucket."""
     tasks = shuffle_partitions(session)
     if tasks <= layout.partitions:
         return []

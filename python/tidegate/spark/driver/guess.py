@@ -35,7 +35,7 @@ class Guess(NamedTuple):
 
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
-    """Estimate the costs of all forms; the costs of bins and native calls include a sample."""
+    """Estimate the costs of all forms; for bins and native calls, include the cost of a sample."""
     sampling = looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
@@ -56,7 +56,7 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 
 
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
-    """Return sampled rows, the slice for each side, and how many rows each of them represents.
+    """Return sampled rows, the slice for each side, and how many rows a sampled row represents.
 
     No row is used for both sides, because it would match itself.
     """

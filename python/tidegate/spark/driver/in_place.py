@@ -143,7 +143,7 @@ def _found(plan: Plan) -> InPlace | None:
 
 
 def _key(kind: DataType) -> str | None:
-    """Return SQL for a key of the additional row, or None if the type is not compared by bytes."""
+    """Return SQL for a key of the additional row; None if values are not compared as bytes."""
     text = next((text for known, text in _KEYS if isinstance(kind, known)), None)
     return None if text is None else text.format(kind.simpleString())
 

@@ -107,7 +107,7 @@ class _Near(NamedTuple):
 
     @property
     def rather(self) -> str:
-        """The reason, as the first half of a sentence that continues with the cheaper form."""
+        """The reason, as the first half of a sentence whose second half names the cheaper form."""
         return f"{self.reason}, {'and' if self.whole is None else 'but'}"
 
 
@@ -256,7 +256,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
-    """Return the route of an aggregation. The rows of tables may be sampled for this."""
+    """Return the route of an aggregation. For tables, rows may be sampled to choose the route."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
     return Shuffled(division.of_aggregation(plan))

@@ -75,7 +75,7 @@ class Choice(NamedTuple):
 
 
 def chosen(plan: Plan) -> Choice:
-    """Return the smaller side, if it may be sent in full and is small, or `broadcast` is set."""
+    """Return the smaller side if it may be sent in full, and is small or `broadcast` is set."""
     if plan.stream_side is not None:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
@@ -130,14 +130,14 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Return whether a side has no string columns and does more than select rows from files."""
+    """Return whether a side has no string columns and is not just rows selected from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
 
 
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
-    """Return the size of a side of Parquet files as Arrow data, in bytes, or None if unknown.
+    """Return the Arrow size of a side that reads Parquet files, in bytes, or None if unknown.
 
     Footers show the number of rows, but not the length of strings or the effect of a filter.
     """
@@ -179,7 +179,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def rows_beside(plan: Plan, whole: Whole) -> Small | None:
-    """Return a side that may be sent in full and the row counts of both sides; None if unknown.
+    """Return a side that may be sent in full, and both row counts; None if a size is unknown.
 
     Footers show the number of rows in Parquet files. For other inputs, Spark knows the size in
     bytes and assumes a size per row.
@@ -216,7 +216,7 @@ def _counted_bytes(plan: Plan, side: int) -> int | None:
 
 
 def _width(schema: pa.Schema) -> int | None:
-    """Return the size of a row without its strings, in bytes; None if a column's is unknown."""
+    """Return the size of a row without strings, in bytes, or None if a column's size is unknown."""
     width = 4 * len(_texts(schema))
     for field in schema:
         if pa.types.is_primitive(field.type):
@@ -296,7 +296,7 @@ def _check(plan: Plan, side: int, rows: pa.Table) -> None:
 
 
 def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFrame:
-    """Return the join as a DataFrame that has the partitions of the other side."""
+    """Return the join as a DataFrame with the same partitions as the other side."""
     session = plan.left.sparkSession
     other = plan.inputs[1 - whole.side]
     task = _Task(
@@ -437,7 +437,7 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the position and the number of the rows of the whole `side` that `times` can reach.
+    """Return the first position and the number of the whole side's rows that `times` can reach.
 
     `times` belong to the other side. `whole` contains the times of the whole side in ascending
     order.

@@ -155,7 +155,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of rows that each cut through the bucket copies."""
+    """The rows of a bucket, and the number of copies that each cut through the bucket requires."""
 
     rows: float
     halo: float
@@ -268,7 +268,7 @@ def _evened(layout: Layout, sample: Sample) -> Layout:
     """Return the layout with heavy slices cut into pieces, if this helps.
 
     A slice can be heavy because many rows have the same time. Only rows that are sent to their
-    homes can be divided among pieces; each piece receives all other rows.
+    homes can be divided among pieces; all other rows are sent to every piece.
     """
     mean = layout.sent / layout.partitions
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)

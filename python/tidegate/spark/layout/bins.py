@@ -130,7 +130,7 @@ def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: En
 
 
 def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
-    """Return the bins, with `together` set according to the first rows of the copied side.
+    """Return the bins, with `together` set according to rows at the start of the copied side.
 
     If rows are adjacent, the part of the hash table that a row needs is in the processor's caches.
     Otherwise, each row's lookup waits for main memory.
@@ -140,7 +140,7 @@ def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
 
 
 def are_safe(bins: Bins, asked: Asked) -> bool:
-    """Return whether bins never cost clearly more than native calls with a sample."""
+    """Return whether bins never cost much more than native calls with a sample."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
         if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):
@@ -149,9 +149,9 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 
 
 def _counted(sample: Sample, ends: Ends) -> float:
-    """Estimate the number of pairs within these ends, even if a sample has few or none of them.
+    """Estimate the number of pairs within these ends, even if a sample contains few or none.
 
-    The sample has more pairs within a longer interval. Pairs are assumed to be spread evenly.
+    A longer interval includes more of the sample's pairs. Pairs are assumed to be spread evenly.
     """
     if not len(sample.left_time) or not len(sample.right_time):
         return 0.0

@@ -1,4 +1,4 @@
-"""The cost model for all forms that a join can have on Spark.
+"""The cost model for all forms that a join can take on Spark.
 
 *Whole*: a small side is collected, and every task receives all of its rows. The rows of the other
     side are passed to Python without being moved. *Native*: the rows of both sides are passed to
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
 
     @property
     def handing(self) -> float:
-        """The nanoseconds per column that Spark needs to measure rows that are passed to Python."""
+        """The nanoseconds per column for measuring the rows that Spark passes to Python."""
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:
@@ -210,7 +210,7 @@ def without_bins(small: Small, asked: Asked) -> Costs:
 
 
 def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
-    """Return the cost of native calls with a shuffle and in place, excluding results."""
+    """Return the costs of native calls, with a shuffle and in place, excluding results."""
     native = (_SHUFFLED + asked.handing) * sum(_cells(rows, asked.columns))
     return Costs(None, native / 1e9, None, _in_place(there, asked, sum(rows), 0.0))
 

@@ -18,7 +18,7 @@ def hashed_to(partitions: int) -> list[int]:
 
 
 def _hash(number: int) -> int:
-    """Return the hash of an int (`org.apache.spark.unsafe.hash.Murmur3_x86_32`, Spark's seed)."""
+    """Return an int's hash with Spark's seed (`org.apache.spark.unsafe.hash.Murmur3_x86_32`)."""
     mask = 0xFFFFFFFF
 
     def turned(bits: int, by: int) -> int:

@@ -23,8 +23,9 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 ===========  ==============================================  ===================
 
 1. A pair meets in the left row's home: `r - upper <= l <= r - lower`, and `slice` is monotone.
-2. A pair meets in the right row's home, `slice(r - upper)`: `l >= r - upper` puts the left row's
-   home at or after it, and `l - (upper - lower) <= r - upper` puts its first slice at or before it.
+2. A pair meets in the right row's home, `slice(r - upper)`. The left row's home is this slice or a
+   later one, because `l >= r - upper`. Its first slice is this slice or an earlier one, because
+   `l - (upper - lower) <= r - upper`.
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
 to their homes and copies right rows. A right join sends right rows only to their homes and copies
@@ -185,7 +186,7 @@ class Places:
 
     @property
     def keys(self) -> int:
-        """The number of buckets from which a hash of the key selects one."""
+        """The number of buckets to which keys are assigned by their hashes."""
         return len(self.buckets)
 
     @property

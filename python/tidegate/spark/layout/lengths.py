@@ -80,7 +80,7 @@ class Sample:
 
 
 def chosen(sample: Sample, partitions: int, kept: Kept, division: Division) -> OverlapLayout:
-    """Return the requested layout, or with `auto` the one that best suits the sample."""
+    """Return the requested layout or, with `auto`, the layout that best suits the sample."""
     if division == "time":
         return by_time(sample, partitions, kept)
     divided = hybrid(sample, partitions, kept, most=partitions)
@@ -132,7 +132,7 @@ def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
 
 
 class _Cut(NamedTuple):
-    """The layers of a bucket with one partition per slice, and the size of the fullest one."""
+    """The layers of a bucket, one partition per slice, and the size of the fullest partition."""
 
     layers: tuple[Layer, ...]
     fullest: float
@@ -150,7 +150,7 @@ class _Load:
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
-        """Return roughly the fewest slices with at most `share` rows each; 1 if no cut helps."""
+        """Return about the fewest slices with at most `share` rows each, or 1 if no cut helps."""
         degree = min(most, max(1, math.ceil(self.rows / share))) if share else 1
         while degree < most and self.piece(degree) > share:
             degree = min(most, math.ceil(_STEP * degree))

@@ -1,4 +1,4 @@
-"""Finds the right rows that a slice needs from outside, if a left row has at most one partner.
+"""Finds the right rows that a slice needs from others if a left row has at most one partner.
 
 The partner of a left row is the nearest right row with the same key, either before or after it. A
 right row is at home in the slice of its time. The possible partners of a left row are therefore the
@@ -36,14 +36,14 @@ class Slices(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """The numbers of the rows that slices outside their homes need. A row may be listed twice."""
+    """The numbers of the rows that are needed outside their homes. A row may be listed twice."""
 
     rows: Integers
     slices: Slices
 
 
 def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
-    """Return the rows that are the last with their key before a slice, or the first after it.
+    """Return, for each key and slice, the last row before the slice and the first one after it.
 
     Rows are in order, and equal keys have equal numbers in `keys`. A row is sent only to slices
     within `reached`.

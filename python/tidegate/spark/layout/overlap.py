@@ -42,8 +42,8 @@ A partition can have slices of several layers. A row that belongs to several sli
 is sent to the partition once. Such a row counts as at home if it is at home in any of these slices.
 A bucket that is not cut is a single slice of both sides.
 
-A row whose start is after its end overlaps no other row. Such a row is sent to its home, and
-possibly to no other slice.
+A row whose start is after its end overlaps no other row. Such a row is always sent to its home, but
+not necessarily to other slices.
 
 If an interval join computes ends from columns, these ends also define an interval for each row, and
 only rows with overlapping intervals match. This module needs only these intervals: the join itself
@@ -152,7 +152,7 @@ class OverlapLayout(Places):
 
     @property
     def keys(self) -> int:
-        """The number of buckets that a hash of the key selects from."""
+        """The number of buckets to which keys are assigned by their hashes."""
         return len(self.layers)
 
     @property
@@ -222,7 +222,7 @@ class OverlapLayout(Places):
         return _Way(numbers, first, last, first)
 
     def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of the other side or of both sides.
+        """Return the destinations of rows in layers of the other side or both sides.
 
         In layers of both sides, the first slice of a row is its home.
         """

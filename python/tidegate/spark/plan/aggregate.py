@@ -243,7 +243,7 @@ class AggregatePlan:
         return self.combines and not self.streams
 
     def packed(self, layout: Layout) -> DataFrame:
-        """Return the data to send as packs, each for one partition of the layout."""
+        """Return packs of the data to send, each for one partition of the layout."""
         buckets, rows = len(layout.buckets), self.input.frame
         owner = self.owner(layout)
         if buckets > 1:

@@ -247,7 +247,7 @@ def _widened(
 def _told_apart(
     session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
 ) -> StructType:
-    """Append a suffix to the right names in a schema that differ from left names only in case.
+    """Append a suffix to each right column name that differs from a left one only in case.
 
     Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
     """
@@ -452,7 +452,7 @@ class Plan:
 
     @property
     def reports(self) -> tuple[bool, bool]:
-        """Return, for each side, whether a row's result depends on all partners of the row."""
+        """Return, for each side, whether a row's result depends on all of the row's partners."""
         how = self.query.how
         return how not in ("inner", "right"), how in ("right", "full")
 
@@ -530,7 +530,7 @@ class Plan:
 
     @property
     def right_where(self) -> RightWhere | None:
-        """The condition to test before right rows are sent, if only right columns are read."""
+        """The condition to test before right rows are sent, if it reads only right columns."""
         alone = self.query.is_asof or self.parts is not None
         if not alone or self._where_reads != (False, True):
             return None

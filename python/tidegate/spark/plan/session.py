@@ -25,7 +25,7 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 
 
 def has_rocksdb(session: SparkSession) -> bool:
-    """Return whether streams use Spark's RocksDB state store or a vendor's of the same name."""
+    """Return whether streams use Spark's RocksDB state store or a vendor's store of that name."""
     return (session.conf.get(STORE) or "").endswith(ROCKSDB.rpartition(".")[2])
 
 
@@ -42,7 +42,8 @@ def wanted(session: SparkSession) -> dict[str, str]:
 def shuffle_partitions(session: SparkSession) -> int:
     """Return the number of partitions that Spark uses for a shuffle by default.
 
-    On some hosts, the setting is `auto`. Spark then chooses the number, starting with the default.
+    On some platforms, the setting is `auto`. Spark then chooses the number, starting with the
+    default.
     """
     value = session.conf.get("spark.sql.shuffle.partitions") or ""
     return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS
@@ -66,8 +67,8 @@ def allocated(session: SparkSession) -> int:
 def task_memory(session: SparkSession) -> int:
     """Return how many bytes a task can use for tables while all cores of a process are busy.
 
-    Returns 0 if the settings do not determine this. Unless the number of cores is set, an executor
-    can have any number. See "Memory Management Overview" in Spark's tuning guide.
+    Returns 0 if the settings do not determine this number. Unless the number of cores is set, an
+    executor can have any number of them. See "Memory Management Overview" in Spark's tuning guide.
     """
     local = re.fullmatch(
         r"local(?:\[(\d+|\*)(?:,\d+)?\])?", session.conf.get("spark.master", "") or ""

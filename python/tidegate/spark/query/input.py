@@ -33,7 +33,7 @@ _FLOATS = (FloatType, DoubleType)
 
 
 def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
-    """Reject inputs that are not DataFrames, and a mixture with DataFrames of Spark Connect."""
+    """Reject inputs that are not DataFrames, and mixtures of Spark Connect and other DataFrames."""
     for frame, name in zip(frames, names, strict=True):
         if not isinstance(frame, DataFrame):
             found = f"{type(frame).__module__}.{type(frame).__qualname__}"

@@ -138,7 +138,7 @@ class SparkQuery:
 
 
 def _length(steps: float | None, kinds: Sequence[pa.DataType]) -> float | np.timedelta64 | None:
-    """Convert a number of steps to a length in the finer unit of the two time columns."""
+    """Convert a number of steps to a length in the finer of the two time columns' units."""
     if steps is None or not all(map(pa.types.is_temporal, kinds)):
         return steps
     # Spark's timestamps count microseconds.

@@ -97,7 +97,7 @@ def aggregate_fields(
 ) -> list[StructField]:
     """Return the Spark fields of aggregates.
 
-    `given` and `read` are the input schemas in Spark and in Arrow.
+    `given` and `read` are the input schemas in Spark and Arrow, respectively.
     """
     fields = []
     for name, one in aggs.items():

@@ -4,6 +4,6 @@
 - `aggregate.py`: runs an aggregation as one stateful operator.
 - `stateful.py`: the operator that joins and aggregations share, its output, and late rows.
 - `operators.py`: the native operators that process the rows of a bucket.
-- `metrics.py`: the per-bucket numbers that a query reports in its progress.
+- `metrics.py`: the per-bucket metrics that a query reports in its progress.
 - `store.py`: the state of a bucket, in a worker's memory and in Spark's state store.
 """

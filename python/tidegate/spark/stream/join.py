@@ -106,7 +106,7 @@ _UNTOLD = {"algorithm", "batch_rows", "max_rows", "settings", "threads"}
 
 
 def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
-    """Return the arguments that identify a query in a checkpoint, as earlier versions do."""
+    """Return the arguments that identify a query in a checkpoint, as in earlier versions."""
     known = {name: value for name, value in query.arguments.items() if name not in _UNTOLD}
     if plan.max_width is not None:
         known["max_width"] = plan.max_width

@@ -1,8 +1,7 @@
 """Reports the number of rows and other metrics of a stream in the progress of its query.
 
-Each bucket that has work in a micro-batch reports its numbers, and Spark adds up the numbers as
-observed metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole
-store.
+Each bucket that has work in a micro-batch reports its metrics, and Spark adds them up as observed
+metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole store.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a bucket. An output row that contains a batch contains no numbers."""
+    """The metrics of a bucket. An output row that contains a batch contains no metrics."""
 
     came: int | None = None
     set_aside: int | None = None
@@ -65,7 +64,7 @@ class Digested:
             yield batch
 
     def told(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of a bucket, including those of its results."""
+        """Return the metrics of a bucket, including the metrics of its results."""
         rows, left = 0, 0
         if self._digest is not None:
             rows, left = self._digest.rows, int(self._digest.sum, 16)
@@ -96,7 +95,7 @@ def _sum_of_digests() -> Column:
 
 
 def observed(results: DataFrame, function: str, *, digest: bool) -> DataFrame:
-    """Return the output of a call's buckets, observed so that Spark adds up their numbers.
+    """Return the output of a call's buckets, observed so that Spark adds up their metrics.
 
     With `digest`, the metrics also include the number and the digest of the results.
     """

@@ -88,7 +88,7 @@ class Work(Protocol):
         """Return an empty bucket with this number."""
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
-        """Return the rows of a side: those at home in the bucket, and the copies."""
+        """Return the rows of a side: the rows at home in the bucket, and the copies."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
         """Convert gathered rows to the form that the operator and the store receive."""
@@ -338,7 +338,7 @@ class Windows:
         return _Aggregate(self, number)
 
     def owned(self, windows: pa.RecordBatch, number: int) -> pa.RecordBatch:
-        """Return the windows that a bucket emits: those that start in its slices."""
+        """Return the windows that a bucket emits: the windows that start in its slices."""
         if self.cycle is None:
             return windows
         starts = windows.column("window_start").cast(pa.int64()).to_numpy()

@@ -16,13 +16,13 @@ other workers. A worker keeps at most one operator per bucket. Workers also drop
 old watermark. Every bucket is updated whenever the watermark rises, so such operators must be out
 of date.
 
-Judged by its time alone, a row may be needed indefinitely. Examples are the last right row with a
-key, which a left row may match, and a row in an open session. The operator drops such a row once a
-later row replaces it, or once the state of the session includes it. Without further measures, the
-entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
-removed once they take up somewhat more space than the operator's last *snapshot*. A new snapshot
-then becomes the first new entry. As a result, no row is written more than about twice, and the
-store is about twice as large as the operator's state.
+Judging by their times alone, some rows may be needed indefinitely. Examples are the last right row
+with a key, which a left row may match, and a row in an open session. The operator drops such a row
+once a later row replaces it, or once the state of the session includes it. Without further
+measures, the entries of such an operator (`condenses`) would grow indefinitely. Therefore, all
+entries are removed once they take up somewhat more space than the operator's last *snapshot*. A new
+snapshot then becomes the first new entry. As a result, no row is written more than about twice, and
+the store is about twice as large as the operator's state.
 
 `operators.py` defines the operators and the rows that they store.
 """
@@ -216,7 +216,7 @@ class Processor(StatefulProcessor):
         return self._step(key[0], self._old_header(), packs, timerValues)
 
     def close(self) -> None:
-        """Do nothing, because nothing is open."""
+        """Do nothing, because there is nothing to close."""
 
     def _mark(self) -> None:
         """Record the query in the state, or reject the state of another query."""

@@ -1,4 +1,4 @@
-"""Runs an aggregation in Python workers: first partial aggregates, then windows."""
+"""Runs an aggregation in Python workers, which compute partial aggregates and then windows."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ MARK = -1
 class Marked:
     """Sends a mark before the packs of a stream.
 
-    As a result, every micro-batch with rows checks that the state store belongs to this query,
+    As a result, every non-empty micro-batch checks that the state store belongs to this query,
     regardless of where the rows are sent.
     """
 
@@ -99,7 +99,7 @@ class Packing:
     ) -> pa.RecordBatch:
         """Return packs of one kind with the rows in `numbers`.
 
-        The place of a row is twice the number of its partition, plus 1 for a copy.
+        A row's entry in `places` is twice the number of its partition, plus 1 for a copy.
         """
         most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
         # The sort is stable, so rows stay in time order and the join need not sort them.
@@ -156,7 +156,7 @@ class Packer(Packing):
     ) -> Iterator[pa.RecordBatch]:
         """Yield packs of the rows. Each row is sent to all slices from its first to its last.
 
-        The packs are of the packer's side, unless another `kind` is given.
+        The packs belong to the packer's side unless another `kind` is specified.
         """
         home = first if self.side == RIGHT else last
         # First, all rows are sent to their first slice. Then, the rows with a second slice are sent

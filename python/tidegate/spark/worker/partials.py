@@ -1,8 +1,8 @@
 """Packs the right rows of a join with aggregates, and combines some of them into partial rows.
 
-If a right row matches every left row of a slice, it does not need to be sent to that slice itself.
-Instead, a single row is sent with the aggregates of all such rows with the same key. A right row is
-therefore sent only to the slices at the ends of its reach, regardless of how many slices are
+If a right row matches every left row of a slice, the row itself does not need to be sent to that
+slice. Instead, a single row is sent with the aggregates of all such rows with the same key. A right
+row is therefore sent only to the slices at the ends of its reach, regardless of how many slices are
 between them::
 
     left rows of a key      │ l l │ l l │  l  │ l l │ l │
@@ -11,8 +11,8 @@ between them::
     the row travels to         0                3
     combined with others to          1     2
 
-This requires functions whose parts can be merged in any order: counts, sums of integers and
-decimals, means of integers, minimums and maximums, `any` and `all`.
+This requires functions whose partial results can be merged in any order: counts, sums of integers
+and decimals, means of integers, minimums and maximums, `any` and `all`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Parts:
 
     @classmethod
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
-        """Return the parts of these functions of right columns, or None if a function has no parts.
+        """Return the parts of these functions over right columns, or None if one cannot be split.
 
         No part has a name that is in `taken`.
         """
@@ -226,7 +226,7 @@ class PartialsPacker:
     def _sent(
         self, rows: pa.RecordBatch, first: Integers, last: Integers
     ) -> Iterator[pa.RecordBatch]:
-        """Yield packs of the rows that have at least one slice."""
+        """Yield packs of the rows that belong to at least one slice."""
         numbers = np.flatnonzero(first <= last)
         if len(numbers):
             yield from self.packer.sent(_taken(rows, numbers), first[numbers], last[numbers])

@@ -205,7 +205,7 @@ def at_home(batch: pa.RecordBatch, left_home: str, right_home: str) -> pa.Record
     """Return the rows of a full join that this partition reports, without the two home columns.
 
     Pairs and unmatched left rows are reported where the left row is at home. An unmatched right row
-    is reported where it is at home. The flag of the left row is null in such a row.
+    is reported where it is at home. In such a result row, the left row's flag is null.
     """
     names = batch.schema.names
     left, right = (batch.column(names.index(name)) for name in (left_home, right_home))

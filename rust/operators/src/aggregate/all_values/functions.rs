@@ -226,7 +226,8 @@ pub fn float_of(order: i64) -> f64 {
     f64::from_bits(flip(order).cast_unsigned())
 }
 
-/// Flips the bits of negative floats, because larger negative floats have smaller bit patterns.
+/// Flips the bits of negative floats, because the greater of two negative floats has the smaller
+/// bit pattern.
 #[inline]
 fn flip(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()

@@ -66,15 +66,15 @@ enum ValueResults<'a> {
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// Whether each left row has a result, and the result itself.
+/// For each left row, a flag that is set if there is a result, and the result itself.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some adjacent left rows, with the output slices for their buckets, their runs, and whether they
-/// have results.
+/// Some adjacent left rows: the output slices for their buckets, their runs, and flags for rows
+/// that have results.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 

@@ -25,7 +25,7 @@ const FEW: usize = if cfg!(test) { 3 } else { 16 };
 #[derive(Debug)]
 pub(super) struct ValuesByPlace {
     pub(super) codes: Pages<i64>,
-    /// The positions of the rows that count. `None` if all rows count.
+    /// The positions of the rows that are included. `None` if no rows are excluded.
     pub(super) counted: Option<BitSet>,
 }
 
@@ -55,8 +55,8 @@ pub(super) struct Scratch<F: WindowFunction> {
     /// The start of each bucket of values.
     starts: Vec<u32>,
     sorted: Vec<i64>,
-    /// The rank of the value at each position in a block, or [`NOT_COUNTED`] if the value does not
-    /// count.
+    /// The rank of the value at each position in a block, or [`NOT_COUNTED`] if the value is
+    /// excluded.
     ranks: Vec<u32>,
     few: Vec<i64>,
 }

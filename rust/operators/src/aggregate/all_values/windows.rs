@@ -1,4 +1,4 @@
-//! Functions over all values of windows.
+//! Functions over all values in a window.
 
 use super::{AllValues, Distinct, Quantiles, ValuesByPlace, lists, of_runs};
 use crate::aggregate::inputs::columns::{Stream, first_rows};

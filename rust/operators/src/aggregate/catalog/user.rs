@@ -15,7 +15,7 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 ///
 /// User-defined functions are computed like the built-in functions: each row is added to the state
 /// of its slice, and a window combines the states of its slices. User-defined functions can be used
-/// with whole tables, sessions and streams, in every design.
+/// with tables, sessions and streams, and with every algorithm.
 ///
 /// For the results to depend on the data alone, three laws must hold. The crate does not check
 /// these laws:

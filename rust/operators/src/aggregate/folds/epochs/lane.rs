@@ -47,18 +47,19 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Calls `visit` with the row that each partial or cell has chosen, if any.
     fn rows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
-    /// Calls `visit` like [`rows`](Self::rows), for some partials of a source, in order.
+    /// Calls `visit` in the same way as [`rows`](Self::rows), for some partials of a source, in
+    /// order.
     fn rows_of(&mut self, source: usize, partials: &[u32], visit: &mut dyn FnMut(&mut u32));
 
-    /// Calls `visit` like [`rows`](Self::rows), for the suffixes and prefixes of windows. The
-    /// suffixes and prefixes can contain rows that are no longer in any cell.
+    /// Calls `visit` in the same way as [`rows`](Self::rows), for the suffixes and prefixes of
+    /// windows. The suffixes and prefixes can contain rows that are no longer in any cell.
     fn rows_of_windows(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Calls `visit` with the value that each partial or cell has chosen, if any.
     fn values(&mut self, visit: &mut dyn FnMut(&mut i64));
 
-    /// Calls `visit` like [`values`](Self::values), for the suffixes and prefixes of windows. The
-    /// suffixes and prefixes can contain values that are no longer in any cell.
+    /// Calls `visit` in the same way as [`values`](Self::values), for the suffixes and prefixes of
+    /// windows. The suffixes and prefixes can contain values that are no longer in any cell.
     fn values_of_windows(&mut self, visit: &mut dyn FnMut(&mut i64));
 
     /// Creates empty states for the new partials of each source.
@@ -77,8 +78,8 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     fn words(&self, source: usize, partial: usize) -> StateWords;
     fn empty(&self) -> StateWords;
 
-    /// Replaces the states of a source's partials with those in `slices`, for the function with
-    /// this number.
+    /// Replaces the states of a source's partials with the states in `slices`, for the function
+    /// with this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
     /// Appends the states of all partials, source by source, and then the states of all cells.

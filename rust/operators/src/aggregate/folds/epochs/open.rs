@@ -49,7 +49,7 @@ impl SourcePartials {
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
-    /// Drops the partials of slices before `upto`, and returns their number.
+    /// Drops the partials of slices before `upto`, and returns the number of dropped partials.
     pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
         let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
         let Some(last) = self.runs[..closed].last() else { return 0 };
@@ -133,7 +133,7 @@ pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-/// Finds the cells of a slice from the partials of its runs. `slots` must have one slot per key.
+/// Derives the cells of a slice from the partials of its runs. `slots` must have one slot per key.
 /// The contents of `slots` are restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],

@@ -1,5 +1,5 @@
 //! Functions in the form that is used for panes. The states are the same as for tables, but smaller
-//! if all rows count.
+//! if no rows are excluded.
 
 use std::marker::PhantomData;
 
@@ -121,7 +121,8 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
     }
 }
 
-/// A function over values that all count. The number of values is therefore known without counting.
+/// A function over values, none of which are excluded. The number of values is therefore known
+/// without counting.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction
@@ -152,7 +153,7 @@ impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T
     }
 }
 
-/// Folds values, without storing their number if all rows count.
+/// Folds values, without storing their number if no rows are excluded.
 fn fold_values<T: OutputValue + Send + Sync, F, G: FunctionInput<F>>(
     input: &G,
     folding: &mut PaneFold<'_>,

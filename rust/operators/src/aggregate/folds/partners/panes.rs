@@ -37,7 +37,8 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
-    /// Returns the result. `partners` is the number of partners, including those that do not count.
+    /// Returns the result. `partners` is the number of all partners, including those that the
+    /// function excludes.
     fn finish(state: Self::State, partners: u64) -> Option<Self::Output>;
 }
 
@@ -75,8 +76,8 @@ impl<'a> PaneFold<'a> {
         PaneFold { partners, columns, driver, states: HashMap::new() }
     }
 
-    /// Folds the right rows. `value` returns the value that a row adds, or `None` if the row does
-    /// not count. Functions of one family share their states if they use the same `memory`, so the
+    /// Folds the right rows. `value` returns the value that a row adds, or `None` if the row is
+    /// excluded. Functions of one family share their states if they use the same `memory`, so the
     /// states are computed only once.
     pub(super) fn fold<P: PaneFunction, Family: 'static>(
         &mut self,
@@ -259,7 +260,7 @@ impl RowsOfPanes<'_> {
     }
 }
 
-/// Folds the rows at positions from `first` on. The rows must form whole panes. The loop does not
+/// Folds rows, starting at position `first`. The rows must form whole panes. The loop does not
 /// branch on whether a pane begins at a position, because such a branch is unpredictable if panes
 /// are short.
 fn fold_part<P: PaneFunction>(

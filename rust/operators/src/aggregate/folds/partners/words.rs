@@ -27,8 +27,8 @@ pub(in crate::aggregate) enum Operation {
 }
 
 impl Operation {
-    /// Returns the word of the empty state. Combining this word with another one leaves the other
-    /// one unchanged: a sum of floats that begins with 0.0 is never -0.0.
+    /// Returns the word of the empty state. Combining it with another word leaves the other word
+    /// unchanged: sums of floats begin with 0.0, so they are never -0.0.
     #[inline]
     pub(super) const fn empty(self) -> u64 {
         match self {
@@ -53,8 +53,7 @@ impl Operation {
 /// The maximum number of words in a function's state, not counting the number of its rows.
 const WORDS: usize = 2;
 
-/// A function whose state consists of a row count and of words, each of which has its own
-/// operation.
+/// A function whose state consists of a row count and words, each of which has its own operation.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
     const OPERATIONS: &[Operation];
@@ -126,7 +125,7 @@ impl<'a> WordFunction<'a> {
     }
 }
 
-/// Writes a word for each row. Rows that do not count get the word of the empty state.
+/// Writes a word for each row. For excluded rows, this is the word of the empty state.
 fn write(
     rows: Range<usize>,
     words: &mut [u64],
@@ -274,7 +273,7 @@ impl OfWords for WeightedMean {
 }
 
 /// Rows arrive in time order, so the first row has the smallest number and the last row has the
-/// greatest.
+/// largest.
 impl<const LAST: bool> OfWords for Pick<LAST> {
     const OPERATIONS: &[Operation] = &[Operation::Greatest];
 

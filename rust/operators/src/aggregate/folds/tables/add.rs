@@ -49,8 +49,8 @@ fn of_partials<F: Function, G: FunctionInput<F>>(
     cells
 }
 
-/// Returns the states of partials. `mask` selects the rows of a source that count, and `values`
-/// contains the values that they add.
+/// Returns the states of partials. `mask` selects the rows of a source that are included, and
+/// `values` contains the values that they add.
 pub(in crate::aggregate) fn add_to_partials<'a, F: Function, V: Iterator<Item = F::Input>>(
     of: &Partials<'_>,
     mask: impl Fn(usize) -> Mask<'a>,

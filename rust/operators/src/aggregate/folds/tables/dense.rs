@@ -3,8 +3,8 @@
 //!
 //! If a source has nearly as many rows per slice as there are keys, or more, numbering the keys
 //! that occur ([`cells`](super::cells)) has no advantage. The rows of all sources in a slice are
-//! added, one source after the other, to states that stay in the first-level cache. The states of
-//! the keys that occurred become the cells of the slice.
+//! added, one source after another, to states that stay in the first-level cache. The states of the
+//! keys that occurred become the cells of the slice.
 
 use std::ops::Range;
 
@@ -122,7 +122,7 @@ impl Dense {
         streams: &[Stream<'_>],
     ) -> Vec<F::State> {
         let mut states = memory::vec(part.keys.len());
-        // The state for rows that do not count follows the states of the keys.
+        // The state for excluded rows follows the states of the keys.
         let mut cells = memory::filled(self.key_count + 1, F::EMPTY);
         let mut partials = cells.clone();
         for (slice, runs) in part.slices.iter().zip(&self.slices) {
