@@ -14,15 +14,15 @@
 //! work is O(rows + results). Each stage is divided by time, and a single thread writes each piece
 //! of its output.
 //!
-//! Floating-point results do not depend on threads or on how the work is divided. A source's rows
-//! are added in time order within a slice, partials are combined in source order, and slices in an
-//! order determined by their numbers.
+//! Floating-point results do not depend on the number of threads or on how the work is divided. A
+//! source's rows are added in time order within a slice, partials are combined in source order, and
+//! slices are combined in an order determined by their numbers.
 //!
 //! # Trade-offs
 //!
-//! In addition to the inputs, there is one state per function and cell (4 to 24 bytes). The rows of
-//! one slice are processed by one thread: if there are fewer slices than threads, some threads are
-//! idle.
+//! In addition to the inputs, memory holds one state per function and cell (4 to 24 bytes). The
+//! rows of one slice are processed by one thread: if there are fewer slices than threads, some
+//! threads are idle.
 //!
 //! The operator is the one described by Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
 //! Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs

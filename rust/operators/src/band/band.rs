@@ -148,9 +148,9 @@ fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     (first <= !last).then_some((first, !last))
 }
 
-/// Returns the first code from `lowest` to `highest` that satisfies a condition. All later codes
-/// must satisfy the condition, too. The search begins at `near`; the number of its steps is
-/// logarithmic in the distance from there.
+/// Returns the first code from `lowest` to `highest` that satisfies a condition. All greater codes
+/// must also satisfy the condition. The search begins at `near`. The number of steps is logarithmic
+/// in the distance from `near` to the result.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;

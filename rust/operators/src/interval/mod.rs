@@ -13,8 +13,8 @@
 //!    run of adjacent rows.
 //! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
 //!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
-//!    of searching. Left rows in another order are not sorted; instead, the ends of each row's run
-//!    are looked up.
+//!    of searching. Left rows that are not in time order are not sorted; instead, the ends of each
+//!    row's run are looked up.
 //!
 //!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
@@ -26,8 +26,8 @@
 //! # Trade-offs
 //!
 //! The right side is copied as (time, row number), which takes 12 bytes per row. A left row takes 8
-//! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
-//! row are needed in addition. Row numbers have 32 bits.
+//! bytes, and payload columns are not touched. If left rows are unsorted, each right row takes up
+//! to 4 additional bytes. Row numbers have 32 bits.
 //!
 //! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
 //! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS

@@ -22,7 +22,8 @@ pub(crate) const SHORT: usize = 8;
 /// far apart in memory.
 const AHEAD: usize = 32;
 
-/// The rows of a result. They are in left row order and, for the same left row, in right row order.
+/// The rows of a result. Result rows are in left row order and, for each left row, in right row
+/// order.
 #[derive(Debug)]
 pub struct Output {
     matches: Arc<Matches>,

@@ -12,7 +12,7 @@ use crate::driver::{Driver, Stopped};
 /// small enough for a stop to be noticed soon and for all threads to finish at about the same time.
 const TASK_CANDIDATES: usize = 1 << 16;
 
-/// The right rows that match some adjacent left rows.
+/// The right rows that match a range of left rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowLists {
     /// The number of right rows of each left row.

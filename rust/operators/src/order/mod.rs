@@ -39,8 +39,8 @@ pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Sto
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// Searches like [`gallop`], but for moves by only a few positions. No branch depends on the
-/// distance. This function is intended for loops that are compiled for wide instructions.
+/// Searches like [`gallop`], but is intended for moves of only a few positions. No branch depends
+/// on the distance. This function is intended for loops that are compiled for wide instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;
@@ -56,8 +56,8 @@ pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     gallop(ts, low as u32, before)
 }
 
-/// Returns the first position between `floor` and `from` whose time is not `before`, or `from` if
-/// there is none.
+/// Returns the first position between `floor` and `from` at which `before` returns `false` for the
+/// time, or `from` if there is none.
 #[inline]
 pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let (floor, mut high) = (floor as usize, from as usize);
@@ -73,8 +73,8 @@ pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64
     high as u32
 }
 
-/// Returns the first position at or after `from` whose time is not `before`. Times that are
-/// `before` must precede all others.
+/// Returns the first position at or after `from` at which `before` returns `false` for the time.
+/// Times for which `before` returns `true` must precede all others.
 #[inline]
 pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let mut low = from as usize;

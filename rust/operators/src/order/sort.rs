@@ -5,9 +5,9 @@
 //! - If keys have few rows, the rows are partitioned by key, and each group is sorted in a cache
 //!   ([`sort_groups`]). A group with far more rows than the others is partitioned by its own time
 //!   ranges. Times can therefore have any distribution.
-//! - In a cache, a small number of rows is sorted by insertion. More rows are distributed into
-//!   buckets by their highest bits. If any bucket is crowded, all rows are sorted by comparisons
-//!   instead.
+//! - Within a cache, small numbers of rows are sorted by insertion. Larger numbers of rows are
+//!   distributed into buckets by their highest bits. If any bucket is crowded, all rows are sorted
+//!   by comparisons instead.
 //!
 //! If row numbers are requested, they are moved together with the times.
 
@@ -328,7 +328,7 @@ impl RowsByRange {
     }
 }
 
-/// Returns the smallest and the largest time.
+/// Returns the earliest and the latest time.
 fn span(ts: &[i64]) -> (i64, i64) {
     // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))

@@ -155,8 +155,8 @@ impl Overlaps {
         self.right_rows
     }
 
-    /// Returns left rows from `start` on that are compared with at most `most` right rows in total.
-    /// If the first row alone exceeds this limit, returns only that row.
+    /// Returns a range of left rows, beginning with `start`, that are compared with at most `most`
+    /// right rows in total. If the first row alone exceeds this limit, returns only that row.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
         let fits = |reached: &&WindowReach| {

@@ -103,7 +103,7 @@ fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
 }
 
-/// Returns the bucket of a code. Codes beyond the last bucket are assigned to the last bucket.
+/// Returns the bucket of a code. Codes beyond the last bucket are assigned to that bucket.
 fn bucket(code: f64) -> u8 {
     (code as u8).min(BUCKETS as u8 - 1)
 }

@@ -167,7 +167,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     }
 }
 
-/// Returns approximately the number on `side` at which matches begin or end.
+/// Returns the approximate number on `side` at which matches begin or end.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {
@@ -249,7 +249,7 @@ impl Relation {
 
     /// Returns whether the relation can be computed for all numbers in these columns without
     /// overflow, given the ranks of the columns' ends. A side without numbers can still have rows
-    /// for which the relation is computed. Their number then counts as 0.
+    /// for which the relation is computed. Such a row is treated as if its number were 0.
     pub(super) fn fits(
         &self,
         left: (&Numbers, Option<(u64, u64)>),

@@ -141,7 +141,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     }
 }
 
-/// Splits an operand into its first rows and the others.
+/// Splits an operand into its first `at` rows and the remaining rows.
 fn cut(operand: &Operand, at: usize) -> [Operand; 2] {
     let part = |rows: Range<usize>| {
         let numbers = match &operand.numbers {

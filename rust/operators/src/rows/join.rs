@@ -101,8 +101,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Begins an empty epoch. At its end, all results have been returned. After the call, no rows
-    /// can be added unless [`refill`](Self::refill) is called.
+    /// Begins an empty epoch. When this epoch ends, all results have been returned. After the call,
+    /// no rows can be added unless [`refill`](Self::refill) is called.
     fn flush(&mut self) {}
 
     /// Undoes the effect of a [`flush`](Self::flush), given the values of the kept rows.

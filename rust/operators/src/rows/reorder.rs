@@ -70,8 +70,8 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<PendingPush<P>>,
-    /// The number of each push that releases rows, and the total number of its rows that will have
-    /// been released once the draft is committed.
+    /// The number of each push that releases rows, and how many of its rows will have been released
+    /// in total once the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
@@ -163,8 +163,8 @@ fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
 
 impl<P> Reorder<P> {
     /// Returns the promise implied by a row at `ts`: the earliest possible time of any later row.
-    /// Without a lateness, rows imply no promise, and only [`advance`](Draft::advance) raises the
-    /// watermark.
+    /// If no lateness is set, rows imply no promise, and only [`advance`](Draft::advance) raises
+    /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
@@ -439,7 +439,7 @@ mod tests {
 
     proptest! {
         /// The released and late rows do not depend on how the rows are divided into pushes, and
-        /// agree with a row-by-row loop.
+        /// are the same as those of a row-by-row loop.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

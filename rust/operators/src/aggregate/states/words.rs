@@ -58,7 +58,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     }
 }
 
-/// Returns whether the number of rows is possible and not 0.
+/// Returns whether the number of rows is nonzero and possible within `bounds`.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }

@@ -87,7 +87,7 @@ impl RowLog<CodeColumns> {
         self.columns().ts(number.checked_sub(self.first())? as usize)
     }
 
-    /// Returns whether the row can match anything.
+    /// Returns whether the row can match any row.
     #[inline]
     pub(super) fn joins(&self, number: u32) -> bool {
         self.columns().joins[self.offset(number)]

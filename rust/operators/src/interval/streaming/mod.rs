@@ -56,8 +56,8 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// An epoch with fewer rows than this is not worth waking other threads for. A single thread
-/// processes such an epoch in a fraction of a millisecond.
+/// If an epoch has fewer rows than this, waking other threads for it is not worthwhile. A single
+/// thread processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// The number of rows whose results are computed together. A piece is large enough to keep the
@@ -199,7 +199,7 @@ impl StreamingJoin {
         results
     }
 
-    /// Removes dropped rows from the buffers if it is worthwhile.
+    /// Removes dropped rows from the buffers if doing so is worthwhile.
     fn tidy(&mut self) {
         let oldest = self.oldest();
         let come = [self.logs[0].end(), self.logs[1].end()];
@@ -405,7 +405,7 @@ pub fn let_go(
     }
 }
 
-/// Divides rows of an epoch into pieces, regardless of the number of threads.
+/// Divides rows of an epoch into pieces that do not depend on the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);

@@ -36,7 +36,7 @@ pub(super) struct Replica {
     /// match.
     oldest: [u64; 2],
     /// For rows on each side, the number of the first row on the other side that is too new to
-    /// match. It is used only if intervals end before the present.
+    /// match. This number is used only if intervals end before the present.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
@@ -286,7 +286,7 @@ impl Replica {
     }
 
     /// Returns whether the replica has rows of a split key whose home is another replica. Rows
-    /// before the `oldest` row of each side do not count.
+    /// before the `oldest` row of each side are ignored.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);

@@ -351,7 +351,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Hands out the rows that have been written.
+    /// Passes on the rows that have been written.
     pub(in crate::aggregate) fn flush<E>(
         &mut self,
         take: &mut impl FnMut(Page) -> Result<(), E>,
