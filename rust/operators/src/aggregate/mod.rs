@@ -20,8 +20,8 @@
 //!
 //! # Trade-offs
 //!
-//! In addition to the inputs, memory holds one state per function and cell (4 to 24 bytes). The
-//! rows of one slice are processed by one thread: if there are fewer slices than threads, some
+//! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
+//! The rows of one slice are processed by one thread: if there are fewer slices than threads, some
 //! threads are idle.
 //!
 //! The operator is the one described by Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and

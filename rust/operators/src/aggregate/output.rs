@@ -1,4 +1,4 @@
-//! The rows of the result: pages of windows, keys and columns of values.
+//! Result rows, as pages of windows, keys and columns of values.
 
 use tidegate_structures::memory::pages::Pages;
 

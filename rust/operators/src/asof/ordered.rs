@@ -21,8 +21,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 use crate::order::JoinColumns;
 
-/// The number of parts per thread if there are few keys. Several parts let threads finish together
-/// even if the parts differ.
+/// The number of parts per thread if there are few keys. With several parts per thread, all threads
+/// finish at about the same time even if some parts take longer.
 const PARTS_A_THREAD: usize = 4;
 
 /// The minimum number of rows in a part, for each key in the table.

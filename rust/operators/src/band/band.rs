@@ -38,8 +38,8 @@ fn float_of(code: i64) -> f64 {
     f64::from_bits(mirrored(code).cast_unsigned())
 }
 
-/// The bits of negative numbers increase with the distance from 0, so all bits except the sign bit
-/// are inverted.
+/// The bit patterns of negative floats increase with the distance from 0, so all bits except the
+/// sign bit are inverted.
 #[inline]
 fn mirrored(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()

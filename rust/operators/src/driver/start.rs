@@ -12,8 +12,8 @@
 //! 3. the thread uses its thread-locals, and signals that it has done so;
 //! 4. the starter waits for this signal, and does nothing else until it arrives.
 //!
-//! Threads are started one after the other, since glibc briefly takes 128 MiB of address space when
-//! a thread allocates for the first time.
+//! Threads are started one after the other, because glibc briefly takes 128 MiB of address space
+//! when a thread allocates for the first time.
 //!
 //! # Trade-offs
 //!

@@ -34,12 +34,12 @@ pub struct JoinColumns<'a> {
 }
 
 /// Returns the row numbers in time order, or `None` if the rows are already in time order. Rows
-/// with equal times are in ascending order.
+/// with equal times are ordered by row number.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// Searches like [`gallop`], but is intended for moves of only a few positions. No branch depends
+/// Searches like [`gallop`], but is meant for moves of only a few positions. No branch depends
 /// on the distance. This function is intended for loops that are compiled for wide instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {

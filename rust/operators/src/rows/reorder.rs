@@ -20,7 +20,7 @@ pub trait PushedRows: Clone {
     fn ts(&self) -> &[i64];
 }
 
-/// A row that arrived below the watermark of its source.
+/// A row that was before the watermark of its source when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
     /// The position of the row in its push.
@@ -171,7 +171,7 @@ impl<P> Reorder<P> {
 }
 
 impl<P: PushedRows> Draft<P> {
-    /// Returns the watermark of the draft. Rows below the watermark are no longer accepted.
+    /// Returns the watermark of the draft. Rows before the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }

@@ -14,11 +14,12 @@
 //!
 //! If both sides are in time order, functions whose states are words are computed in passes over
 //! the rows of both sides, merged by time (`passes.rs`). A left row then copies the state of its
-//! key at the end of its interval, so its partners do not have to be searched for. Other functions
-//! store the states of all right rows, and a left row looks up the two states at the ends of its
-//! run (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
-//! state of its key. Reads of values and writes of states are then sequential. Rows in any other
-//! order are folded key by key, as the diagram shows. Results are bit-identical in all cases.
+//! key at the end of its interval, so its partners do not have to be searched for. For other
+//! functions, the states of all right rows are stored, and a left row looks up the two states at
+//! the ends of its run (`panes.rs`). Right rows that are in time order are also folded in that
+//! order, each into the state of its key. Reads of values and writes of states are then sequential.
+//! Rows in any other order are folded key by key, as the diagram shows. Results are bit-identical
+//! in all cases.
 //!
 //! If the partners do not form runs, for example because of a condition on both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.

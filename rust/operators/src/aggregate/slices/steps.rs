@@ -12,7 +12,7 @@ use crate::aggregate::output::Window;
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
     /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// In that case, the prefix is empty.
+    /// If there is a new suffix, the prefix is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,

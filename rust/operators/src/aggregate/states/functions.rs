@@ -417,7 +417,7 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has these times, because the row's windows would begin or end outside the 64-bit
+    /// A row cannot have these times, because its windows would begin or end outside the 64-bit
     /// range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
@@ -459,8 +459,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has this time, because the row's windows would end outside the 64-bit range. Partners
-    /// all have the time 0.
+    /// A row cannot have this time, because its windows would end outside the 64-bit range. All
+    /// partners have the time 0.
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 

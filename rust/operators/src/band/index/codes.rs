@@ -11,7 +11,7 @@ use crate::rows::{KeptColumn, KeptColumns, RowLog};
 #[derive(Debug)]
 pub(crate) struct CodeColumns {
     ts: KeptColumn<i64>,
-    /// For each row, whether its values can match anything.
+    /// For each row, whether its values can match any row.
     joins: KeptColumn<bool>,
     /// The rows' codes, by column.
     codes: Vec<KeptColumn<i64>>,

@@ -237,7 +237,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier row match in all bands of the columns that
+    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all columns that
     /// are not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {

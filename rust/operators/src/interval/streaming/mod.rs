@@ -65,7 +65,7 @@ const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
-/// A replica that has found this many pairs waits until they have been retrieved.
+/// A replica that has found this many pairs waits until the pairs have been retrieved.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// After more than this many new rows on a side, all dropped rows are removed from the buffers.
