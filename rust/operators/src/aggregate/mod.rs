@@ -52,7 +52,7 @@
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
 //! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
 //! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
-//! so does every other way to add rows (`folds/epochs/epoch.rs`).
+//! so do all other ways to add rows (`folds/epochs/epoch.rs`).
 
 mod all_values;
 mod catalog;

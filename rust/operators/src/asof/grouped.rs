@@ -74,7 +74,7 @@ fn follow(
 
 /// A group of right rows, which is traversed for left rows in time order.
 struct Group<'a> {
-    /// The times up to the end of the group.
+    /// The times of the rows up to the end of the group.
     ts: &'a [i64],
     start: u32,
     /// The end of the rows before a left row, and the start of the rows after it.

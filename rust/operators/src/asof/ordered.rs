@@ -8,8 +8,8 @@
 //! The pass is divided into parts that each have the same total number of rows from both sides. A
 //! part begins with an empty table of last rows, and remembers the left rows whose keys are not in
 //! the table yet. Once all parts are done, the tables are completed one after the other, each from
-//! the previous table. If a left row's key is missing, the last row of that key is in the table of
-//! the previous part.
+//! the previous table. If a left row's key is missing from the table of its own part, the last row
+//! of that key is in the table of the previous part.
 
 use std::ops::Range;
 

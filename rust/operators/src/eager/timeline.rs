@@ -21,7 +21,7 @@ pub(super) struct Entry {
 /// Rows in time order.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// The last run. Most timelines have no other run.
+    /// The last run. Most timelines consist of this run alone.
     last: Vec<Entry>,
     /// The runs before the last one. No run is empty.
     #[allow(

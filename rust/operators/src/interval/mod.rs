@@ -109,7 +109,7 @@ pub fn interval_join(
 ///
 /// # Panics
 ///
-/// Panics under the same conditions as [`interval_join`], and if a left row has no ends.
+/// Panics under the same conditions as [`interval_join`], and also if a left row has no ends.
 pub fn row_interval_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -121,7 +121,7 @@ pub fn row_interval_join(
     find(left, right, key_count, &ends, driver)
 }
 
-/// Finds matches like [`interval_join`], for any definition of reach.
+/// Finds matches like [`interval_join`], but for any definition of reach.
 pub(crate) fn find(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

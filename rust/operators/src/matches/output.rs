@@ -43,8 +43,8 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// The sorted rows of a run, and the position of its left row. The run is kept for a call that
-    /// lists an adjacent range.
+    /// The sorted rows of a run, and the position of its left row. The run is kept in case a later
+    /// call lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
 

@@ -33,7 +33,7 @@ const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 /// The maximum number of rows that are merged together, no matter how inaccurate a guess is.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
-/// The number of times that are read around a guess.
+/// The number of time values that are read around a guess.
 const AROUND: usize = 32;
 
 /// Rows that are consecutive in the merged order of all runs, stored as one range per run.
@@ -117,7 +117,7 @@ impl Stretch {
         }
     }
 
-    /// Removes about `share` rows from the front, or all rows if there are not many more.
+    /// Removes about `share` rows from the front, or all rows if not many more are left.
     fn cut_off(&mut self, runs: &[&[i64]], share: usize) -> Stretch {
         if self.rows <= share + share / 2 {
             return std::mem::replace(self, Stretch::of(Vec::new()));

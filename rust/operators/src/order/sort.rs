@@ -263,7 +263,8 @@ pub(super) struct RowsByRange {
     /// The binary logarithm of the length of a range.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
-    /// The start of each range of each key, followed by the number of rows that have a key.
+    /// For each key, the start of each range. The list ends with the number of rows that have a
+    /// key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
     numbers: Option<Pages<u32>>,

@@ -36,7 +36,7 @@
 //! # Sources
 //!
 //! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
-//! Query-Answering" (SIAM Journal on Computing 15, 1986). They are rebuilt once half of their rows
+//! Query-Answering" (SIAM Journal on Computing 15, 1986). A list is rebuilt once half of its rows
 //! are closed.
 //!
 //! # Files

@@ -36,9 +36,9 @@ impl std::fmt::Display for Order {
 
 /// A condition on the numbers of a left and a right row, computed in the type `W`. Constants are
 /// finite, except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an
-/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison. On
-/// the other side, NaN results occur at the end of the range where these two comparisons are false.
-/// Any other comparison with an infinity would be true at that end.
+/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison.
+/// NaN results occur only at the end of the other number's range at which these two comparisons are
+/// false. Any other comparison with an infinity would be true at that end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
@@ -183,7 +183,7 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
 }
 
 impl Constraint<i64> {
-    /// Returns whether the computation cannot overflow for any left and right numbers within these
+    /// Returns whether the computation cannot overflow for any left and right numbers between these
     /// ends.
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {

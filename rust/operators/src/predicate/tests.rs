@@ -1,6 +1,6 @@
-//! Checks windows against a loop over all pairs. The loop evaluates each pair as an expression
-//! would, in the type of the relation. These tests check only that the search finds the correct
-//! rows, not that it is fast.
+//! Checks windows against a loop over all pairs. For each pair, the loop evaluates the expression
+//! in the type of the relation. These tests check only that the search finds the correct rows, not
+//! that it is fast.
 
 use std::ops::Range;
 

@@ -60,8 +60,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// returns the number of rows in progress across all epochs.
     fn epoch_rows(&self) -> usize;
 
-    /// Returns whether all results that can be determined so far have been returned for the epochs
-    /// that have begun.
+    /// Returns whether, for all epochs that have begun, all results that can be determined so far
+    /// have been returned.
     fn is_done(&self) -> bool;
 
     /// Returns whether the join has its own threads, which keep working between calls.

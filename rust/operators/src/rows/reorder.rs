@@ -48,13 +48,13 @@ pub enum ReleasedRows<P> {
 /// Holds back the rows of a source until they are in time order.
 ///
 /// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
-/// which are released. It can fail if memory runs out. [`commit`](Self::commit) then applies the
-/// draft. A dropped draft has no effect.
+/// which are released. This step can fail if memory runs out. [`commit`](Self::commit) then applies
+/// the draft. A dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// Pushes with rows that have not been released, by push number.
+    /// Pushes with rows that have not been released, indexed by push number.
     pending: BTreeMap<u64, PendingPush<P>>,
     /// The time of the next row of each pending push, and the number of the push. With this index,
     /// a release visits only the pushes that have rows to release.
@@ -121,7 +121,7 @@ impl<P: PushedRows> PendingPush<P> {
 }
 
 impl<P: PushedRows> PushPart<'_, P> {
-    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
+    /// If the rows are already in order, returns them as a slice; otherwise, sorts them.
     fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
             None => ReleasedRows::Slice(self.push.payload.clone(), self.rows.clone()),

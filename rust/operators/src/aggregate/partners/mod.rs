@@ -32,7 +32,7 @@
 //! and a suffix otherwise. Any part of the input that contains all partners of a left row therefore
 //! yields the same sums.
 //!
-//! The files named here and the folds of single functions are in `folds/partners/`.
+//! The files named here and the folds of individual functions are in `folds/partners/`.
 
 #[cfg(test)]
 mod tests;

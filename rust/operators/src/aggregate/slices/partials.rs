@@ -32,7 +32,7 @@ pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
 
 /// Numbers the partials of a source's new rows, after the existing ones. `known` contains the keys
 /// of the existing partials, and `runs` contains their slices. If the last run belongs to this
-/// source and to the slice of the first rows, these rows extend it.
+/// source and to the slice of the first rows, these rows extend that run.
 pub(in crate::aggregate) fn number_rows(
     rows: Stream<'_>,
     source: usize,

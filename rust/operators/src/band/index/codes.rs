@@ -18,7 +18,7 @@ pub(crate) struct CodeColumns {
 }
 
 impl CodeColumns {
-    /// Creates this number of empty code columns.
+    /// Creates `columns` empty code columns.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),

@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The initial number of rows whose matches are searched for together, and the maximum number. The
-/// initial number is used while the number of matches is unknown.
+/// The initial and the maximum number of rows whose matches are searched for together. The initial
+/// number is used while the number of matches is unknown.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
@@ -209,7 +209,8 @@ impl Rows {
         Ok(found)
     }
 
-    /// Sorts the candidates of rows, and drops those that fail another band or the condition.
+    /// Sorts the candidates of rows, and drops the candidates that do not satisfy another band or
+    /// the condition.
     pub fn refine(
         &self,
         candidates: RowMatches,

@@ -319,9 +319,9 @@ impl Assignment {
         }
     }
 
-    /// Returns the share of the rows with this `key` that replica `me` has, given the `route` of
-    /// such a row. This method is always inlined into the loop over rows, which is compiled for
-    /// wider instructions. By default, the compiler would not inline it there.
+    /// Returns replica `me`'s share of the rows with this `key`, given the `route` of such a row.
+    /// This method is always inlined into the loop over rows, which is compiled for wider
+    /// instructions. By default, the compiler would not inline it there.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {

@@ -217,7 +217,7 @@ impl Cells {
         found.len += rows;
     }
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_free: usize = self.free.iter().map(Vec::capacity).sum();
         (self.numbers.capacity() + of_free) * size_of::<u32>()

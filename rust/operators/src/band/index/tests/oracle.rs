@@ -164,7 +164,7 @@ pub(crate) struct Manner {
     ordered: bool,
     /// The number of epochs after which another join continues with the rows kept by this one.
     restores: usize,
-    /// The number of epochs after which the join indexes the other of the two columns.
+    /// The number of epochs after which the join switches to indexing the other of the two columns.
     exchanges: usize,
 }
 
@@ -298,8 +298,8 @@ fn run(
     found
 }
 
-/// Returns another join with the rows that `join` has kept. `base` is set to the numbers of its
-/// first rows.
+/// Returns another join with the rows that `join` has kept. The number of the first kept row on
+/// each side is added to `base`.
 fn restored(
     join: &Join,
     came: &[Row],
