@@ -69,7 +69,7 @@ pub struct TimeJoin {
     how: How,
     logs: [RowLog<KeyedRows>; 2],
     key_rows: KeyRows,
-    /// The timelines of each side, by key.
+    /// The timelines of each side, indexed by key.
     timelines: [Vec<Timeline>; 2],
     /// For each side, the number of rows kept before the epoch, and that number including the
     /// epoch's rows.

@@ -8,7 +8,7 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// The number of candidates in a task. Tasks are large enough to amortise their overhead. They are
+/// The number of candidates in a task. Tasks are large enough to amortise their overhead. Tasks are
 /// small enough for a stop to be noticed soon and for all threads to finish at about the same time.
 const TASK_CANDIDATES: usize = 1 << 16;
 

@@ -306,7 +306,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Groups the values by stretch. If a stretch has many values, they are sorted.
+    /// Groups the values by stretch. If a stretch has many values, these values are sorted.
     fn run(self) {
         let Spread { low, shift, bits, places, mut values, ends } = self;
         let mask = (1_u64 << bits) - 1;

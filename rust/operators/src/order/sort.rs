@@ -22,8 +22,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 /// to be noticed soon.
 const TASK_ROWS: usize = 1 << 18;
 
-/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, they take up
-/// half of a 2 MiB cache.
+/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, this many
+/// rows take up half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
 /// The maximum number of rows that are sorted in place.

@@ -66,8 +66,8 @@ impl Reach {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
-    /// Returns whether later rows can match a row of `side` at all. The time of a later row is at
-    /// or after the time of that row.
+    /// Returns whether later rows can match a row of `side` at all. Later rows have times at or
+    /// after the time of the row of `side`.
     #[inline]
     pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];

@@ -209,8 +209,8 @@ impl Rows {
         Ok(found)
     }
 
-    /// Sorts the candidates of rows, and drops the candidates that do not satisfy another band or
-    /// the condition.
+    /// Sorts the candidates of rows, and drops the candidates that do not satisfy all other bands
+    /// and the condition.
     pub fn refine(
         &self,
         candidates: RowMatches,

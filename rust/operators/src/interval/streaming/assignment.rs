@@ -381,7 +381,7 @@ impl Assignment {
     /// Updates the statistics after an epoch. The arguments are the keys and sides of the epoch's
     /// rows, the number of comparisons that each replica has made so far, and whether pairs are
     /// filtered. `holds` receives a replica and the position of a split key for which the replica
-    /// no longer stores rows. It returns whether the replica still has rows with that key.
+    /// no longer stores rows. `holds` returns whether the replica still has rows with that key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],

@@ -50,7 +50,7 @@ pub(super) struct Cells {
     /// The cells of all blocks, followed by [`LANES`] extra cells, because that many cells are read
     /// together.
     numbers: Vec<u32>,
-    /// The starts of unused blocks, by size class.
+    /// The starts of unused blocks, grouped by size class.
     free: Vec<Vec<u32>>,
     /// The number of cells in unused blocks.
     idle: usize,

@@ -375,8 +375,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 }
 
 /// Splits the times of the rows by side and writes them to `times`. `rows` is the number of rows on
-/// each side. The code does not branch on the side, because it is unpredictable. Instead, each
-/// row's time is written for both sides, and the wrong entry is overwritten later.
+/// each side. The code does not branch on the side, because the side is unpredictable. Instead,
+/// each row's time is written for both sides, and the wrong entry is overwritten later.
 pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;

@@ -25,9 +25,9 @@ struct KeyState([Buffer; 2]);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
-    /// The buffers of the keys whose home is this replica, by position.
+    /// The buffers of the keys whose home is this replica, indexed by position.
     home: Vec<KeyState>,
-    /// The buffers for this replica's parts of split keys whose home is another replica, by
+    /// The buffers for this replica's parts of split keys whose home is another replica, indexed by
     /// position among the split keys.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
@@ -271,8 +271,8 @@ impl Replica {
         }
     }
 
-    /// Drops all rows before the `oldest` row of each side. This is necessary only to keep row
-    /// numbers comparable.
+    /// Drops all rows before the `oldest` row of each side. Dropping these rows is necessary only
+    /// to keep row numbers comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
