@@ -36,8 +36,8 @@ const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of a call on several threads.
 ///
-/// The threads end with the call that needs them. No thread has to be joined at process exit, and a
-/// forked child does not lack any threads. Starting a thread takes about 20 us, and the thread
+/// The threads end with the call that needs them. No thread has to be joined at process exit, and
+/// no threads are missing in a forked child. Starting a thread takes about 20 us, and the thread
 /// begins its work after about 100 us. Callers therefore do not divide small amounts of work, which
 /// then run on the caller's thread. A call with many parts shares one set of threads among them;
 /// see [`with_threads`].
@@ -48,7 +48,7 @@ const FEW: usize = 1 << 11;
 pub struct Driver {
     threads: usize,
     stop: Stop,
-    /// Asks running work to pause; see [`Driver::is_paused`].
+    /// Signals running work to pause; see [`Driver::is_paused`].
     pause: Stop,
     /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
     /// than the number of threads.
@@ -260,8 +260,8 @@ impl Driver {
 
     /// Calls `work` on every item, and returns the results in item order.
     ///
-    /// A thread takes the next item when it has finished the previous one. A panic in `work` is
-    /// resumed on the caller's thread once the other threads have finished their items.
+    /// A thread takes the next item as soon as it has finished the previous one. A panic in `work`
+    /// is resumed on the caller's thread once the other threads have finished their items.
     pub fn map<I: Send, R: Send>(
         &self,
         items: Vec<I>,

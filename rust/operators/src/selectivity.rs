@@ -4,13 +4,13 @@
 /// not identify the better one.
 const SAMPLE: usize = 1 << 11;
 
-/// Returns evenly distributed rows of a side, which form its sample.
+/// Returns evenly spaced rows of a side as its sample.
 pub(crate) fn sample(rows: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
     (0..rows).step_by(rows.div_ceil(SAMPLE).max(1))
 }
 
-/// Returns the number of values in `right` that are within a left row's range, added up over all
-/// left rows. A range whose smallest value is above its greatest is empty.
+/// Returns the number of values in `right` that are within a left row's range, summed over all left
+/// rows. A range is empty if its smallest value is greater than its largest.
 pub(crate) fn pairs(left: impl Iterator<Item = (i64, i64)>, mut right: Vec<i64>) -> usize {
     right.sort_unstable();
     let within = |(low, high): (i64, i64)| {

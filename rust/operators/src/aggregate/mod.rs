@@ -14,15 +14,15 @@
 //! work is O(rows + results). Each stage is divided by time, and a single thread writes each piece
 //! of its output.
 //!
-//! Floating-point results do not depend on threads or on how the work is divided. A source's rows
-//! are added in time order within a slice, partials are combined in source order, and slices in an
-//! order determined by their numbers.
+//! Floating-point results do not depend on the number of threads or on how the work is divided. A
+//! source's rows are added in time order within a slice, partials are combined in source order, and
+//! slices are combined in an order determined by their numbers.
 //!
 //! # Trade-offs
 //!
-//! In addition to the inputs, there is one state per function and cell (4 to 24 bytes). The rows of
-//! one slice are processed by one thread: if there are fewer slices than threads, some threads are
-//! idle.
+//! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
+//! The rows of one slice are processed by one thread: if there are fewer slices than threads, some
+//! threads are idle.
 //!
 //! The operator is the one described by Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
 //! Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
@@ -52,7 +52,7 @@
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
 //! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
 //! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
-//! so does every other way to add rows (`folds/epochs/epoch.rs`).
+//! so do all other ways to add rows (`folds/epochs/epoch.rs`).
 
 mod all_values;
 mod catalog;

@@ -1,12 +1,12 @@
-//! The rows of the result: pages of windows, keys and columns of values.
+//! Result rows, as pages of windows, keys and columns of values.
 
 use tidegate_structures::memory::pages::Pages;
 
 /// Rows of the result, sorted by window and then by key.
 #[derive(Debug)]
 pub struct Page {
-    /// The number of rows. Columns can contain more values than this; the excess values are
-    /// meaningless.
+    /// The number of rows. Columns can contain more values than there are rows; the excess values
+    /// are meaningless.
     pub rows: usize,
     /// The windows, in the order of the rows.
     pub windows: Vec<Window>,
@@ -87,7 +87,7 @@ pub struct Window {
 /// The values of an aggregate.
 #[derive(Debug)]
 pub struct OutputColumn {
-    /// One value per row. The entries of missing values are meaningless.
+    /// One value per row. The entries for missing values are meaningless.
     pub values: OutputValues,
     /// The rows of the page without a value, in ascending order.
     pub missing: Vec<usize>,

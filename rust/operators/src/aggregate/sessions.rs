@@ -30,8 +30,8 @@ pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
     ts.abs_diff(last) < gap.unsigned_abs()
 }
 
-/// Aggregates rows like [`aggregate`](super::aggregate), over sessions that end `gap` after their
-/// last row. The sum of each time and the gap must fit in 64 bits.
+/// Aggregates rows like [`aggregate`](super::aggregate), but over sessions that end `gap` after
+/// their last row. The sum of each time and the gap must fit in 64 bits.
 ///
 /// In this example, rows that are less than 5 apart are in the same session:
 ///

@@ -8,8 +8,8 @@ use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
 use crate::order::{Groups, JoinColumns, gallop};
 
-/// The number of left rows per task, small enough for a stop to be noticed soon and for threads to
-/// finish together.
+/// The number of left rows per task. Tasks are small enough for threads to notice a stop soon and
+/// to finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
 /// Returns the partner of each left row.
@@ -74,7 +74,7 @@ fn follow(
 
 /// A group of right rows, which is traversed for left rows in time order.
 struct Group<'a> {
-    /// The times up to the end of the group.
+    /// The times of the rows up to the end of the group.
     ts: &'a [i64],
     start: u32,
     /// The end of the rows before a left row, and the start of the rows after it.

@@ -15,9 +15,9 @@
 //! # Trade-offs
 //!
 //! For each part, the pass in time order takes 8 bytes of memory per left row and 4 bytes per key.
-//! Rows in another order are copied as (time, row number), which takes 12 bytes per row. Putting
-//! the partners back in row order takes another 12 bytes per left row. The definition is the same
-//! as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
+//! Rows that are not in time order are copied as (time, row number), which takes 12 bytes per row.
+//! Putting the partners back in row order takes another 12 bytes per left row. The definition is
+//! the same as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
 //!
 //! # Files
 //!

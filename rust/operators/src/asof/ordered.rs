@@ -7,9 +7,9 @@
 //!
 //! The pass is divided into parts that each have the same total number of rows from both sides. A
 //! part begins with an empty table of last rows, and remembers the left rows whose keys are not in
-//! the table yet. When all parts are done, each table is completed from the table before it, one
-//! after the other. If a left row's key is missing, the last row of that key is in the table of the
-//! previous part.
+//! the table yet. Once all parts are done, the tables are completed one after the other, each from
+//! the previous table. If a left row's key is missing from the table of its own part, the last row
+//! of that key is in the table of the previous part.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::Run;
 use crate::order::JoinColumns;
 
-/// The number of parts per thread if there are few keys. Several parts let threads finish together
-/// even if the parts differ.
+/// The number of parts per thread if there are few keys. With several parts per thread, all threads
+/// finish at about the same time even if some parts take longer.
 const PARTS_A_THREAD: usize = 4;
 
 /// The minimum number of rows in a part, for each key in the table.
@@ -68,7 +68,7 @@ struct Pass<'a> {
     keys: u32,
 }
 
-/// Returns the position of the `nth` row that is met among `rows` rows.
+/// Returns the position of the `nth` row that is met, out of `rows` rows.
 #[inline(always)]
 fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }

@@ -38,8 +38,8 @@ fn float_of(code: i64) -> f64 {
     f64::from_bits(mirrored(code).cast_unsigned())
 }
 
-/// The bits of negative numbers increase with the distance from 0, so all bits except the sign bit
-/// are inverted.
+/// The bit patterns of negative floats increase with the distance from 0, so all bits except the
+/// sign bit are inverted.
 #[inline]
 fn mirrored(bits: i64) -> i64 {
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
@@ -148,9 +148,9 @@ fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     (first <= !last).then_some((first, !last))
 }
 
-/// Returns the first code from `lowest` to `highest` that satisfies a condition. All later codes
-/// must satisfy the condition, too. The search begins at `near`; the number of its steps is
-/// logarithmic in the distance from there.
+/// Returns the first code from `lowest` to `highest` that satisfies a condition. All greater codes
+/// must also satisfy the condition. The search begins at `near`. The number of steps is logarithmic
+/// in the distance from `near` to the result.
 #[inline]
 fn first_code(near: i64, lowest: i64, highest: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
     let mut step = 1_i64;

@@ -16,7 +16,7 @@ thread_local! {
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The state that shows the threads of a pool whether calls are running.
+/// The state from which the threads of a pool can tell whether calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,

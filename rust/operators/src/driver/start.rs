@@ -1,7 +1,7 @@
 //! Starts threads in such a way that the process is not terminated if there is too little memory
 //! for a new thread.
 //!
-//! A thread uses memory that bypasses the allocator: its stack, and the memory that its
+//! A thread uses memory that is not obtained from the allocator: its stack, and the memory that its
 //! thread-locals need on first use. Without memory for the stack, the system refuses to start the
 //! thread. Without memory for a thread-local, glibc terminates the process. If a limit can make
 //! allocations fail, a thread is started in four steps:
@@ -12,8 +12,8 @@
 //! 3. the thread uses its thread-locals, and signals that it has done so;
 //! 4. the starter waits for this signal, and does nothing else until it arrives.
 //!
-//! Threads are started one after the other, since glibc briefly takes 128 MiB of address space when
-//! a thread allocates for the first time.
+//! Threads are started one after the other, because glibc briefly takes 128 MiB of address space
+//! when a thread allocates for the first time.
 //!
 //! # Trade-offs
 //!

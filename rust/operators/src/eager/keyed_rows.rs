@@ -2,7 +2,7 @@
 
 use crate::rows::{KeptColumn, KeptColumns, NO_KEY};
 
-/// The times and keys of the kept rows, by offset.
+/// The times and keys of the kept rows, indexed by offset.
 #[derive(Debug, Default)]
 pub(super) struct KeyedRows {
     ts: KeptColumn<i64>,

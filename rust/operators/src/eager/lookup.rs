@@ -69,9 +69,10 @@ pub struct TimeJoin {
     how: How,
     logs: [RowLog<KeyedRows>; 2],
     key_rows: KeyRows,
-    /// The timelines of each side, by key.
+    /// The timelines of each side, indexed by key.
     timelines: [Vec<Timeline>; 2],
-    /// The number of rows kept on each side before the epoch, and the number including the epoch.
+    /// For each side, the number of rows kept before the epoch, and that number including the
+    /// epoch's rows.
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
@@ -350,7 +351,7 @@ fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     }
 }
 
-/// Rows of one side whose matches are searched for.
+/// Rows of one side whose matches are being searched for.
 struct Looks<'a> {
     /// The timelines of the other side.
     others: &'a [Timeline],

@@ -21,7 +21,7 @@ pub(super) struct Entry {
 /// Rows in time order.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    /// The last run. Most timelines have no other run.
+    /// The last run. Most timelines consist of this run alone.
     last: Vec<Entry>,
     /// The runs before the last one. No run is empty.
     #[allow(
@@ -163,7 +163,7 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
 }
 
 /// Returns the number of rows in a run that satisfy `holds`. These rows must be the first rows of
-/// the run. Usually, only a few rows do not satisfy `holds`, so the search begins at the end.
+/// the run. Usually, all but a few rows satisfy `holds`, so the search begins at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {
     const FEW: usize = 8;

@@ -13,8 +13,8 @@
 //!    run of adjacent rows.
 //! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
 //!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
-//!    of searching. Left rows in another order are not sorted; instead, the ends of each row's run
-//!    are looked up.
+//!    of searching. Left rows that are not in time order are not sorted; instead, the ends of each
+//!    row's run are looked up.
 //!
 //!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
@@ -26,8 +26,8 @@
 //! # Trade-offs
 //!
 //! The right side is copied as (time, row number), which takes 12 bytes per row. A left row takes 8
-//! bytes, and payload columns are not touched. If left rows are unsorted, up to 4 bytes per right
-//! row are needed in addition. Row numbers have 32 bits.
+//! bytes, and payload columns are not touched. If left rows are unsorted, each right row takes up
+//! to 4 additional bytes. Row numbers have 32 bits.
 //!
 //! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
 //! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS
@@ -109,7 +109,7 @@ pub fn interval_join(
 ///
 /// # Panics
 ///
-/// Panics under the same conditions as [`interval_join`], and if a left row has no ends.
+/// Panics under the same conditions as [`interval_join`], and also if a left row has no ends.
 pub fn row_interval_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -121,7 +121,7 @@ pub fn row_interval_join(
     find(left, right, key_count, &ends, driver)
 }
 
-/// Finds matches like [`interval_join`], for any definition of reach.
+/// Finds matches like [`interval_join`], but for any definition of reach.
 pub(crate) fn find(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

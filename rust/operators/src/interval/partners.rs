@@ -289,7 +289,7 @@ struct RightGroups<'a> {
     runs: &'a [Run],
     /// The row at each position. `None` if positions are row numbers.
     rows: Option<&'a [u32]>,
-    /// The time of each row, by row number.
+    /// The time of each row, indexed by row number.
     ts: &'a [i64],
     starts: &'a [u32],
 }

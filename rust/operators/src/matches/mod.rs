@@ -95,8 +95,8 @@ pub struct Matches {
     are_partners: bool,
 }
 
-/// A predicate over candidate pairs. It receives the left and the right row of each pair and
-/// returns which pairs are kept.
+/// A predicate over candidate pairs. The function receives the left and the right row of each pair,
+/// and returns which pairs are kept.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
 /// The number of pairs that a predicate receives at a time. That many pairs amortise the overhead

@@ -1,4 +1,4 @@
-//! Narrows each run to the rows whose values in further columns are within bands.
+//! Narrows each run to the rows whose values in the remaining columns are within bands.
 
 use std::ops::Range;
 

@@ -22,7 +22,8 @@ pub(crate) const SHORT: usize = 8;
 /// far apart in memory.
 const AHEAD: usize = 32;
 
-/// The rows of a result. They are in left row order and, for the same left row, in right row order.
+/// The rows of a result. Result rows are in left row order and, for each left row, in right row
+/// order.
 #[derive(Debug)]
 pub struct Output {
     matches: Arc<Matches>,
@@ -42,8 +43,8 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// The sorted rows of a run, and the position of its left row. The run is kept for a call that
-    /// lists an adjacent range.
+    /// The sorted rows of a run, and the position of its left row. The run is kept in case a later
+    /// call lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
 

@@ -8,11 +8,11 @@ use tidegate_structures::memory::partition::split_buckets;
 use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
-/// The number of candidates in a task. Tasks are large enough to amortise their overhead. They are
+/// The number of candidates in a task. Tasks are large enough to amortise their overhead. Tasks are
 /// small enough for a stop to be noticed soon and for all threads to finish at about the same time.
 const TASK_CANDIDATES: usize = 1 << 16;
 
-/// The right rows that match some adjacent left rows.
+/// The right rows that match a range of left rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowLists {
     /// The number of right rows of each left row.

@@ -16,8 +16,9 @@ const TASK_PAIRS: u64 = 1 << 24;
 /// The maximum number of rows in a task, which limits the memory for the ranges of rows.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The maximum number of pairs and of rows in a task if rows are looked up. In that case, pairs
-/// cost nothing unless a row has many candidates. Comparing the pairs of a task then takes 0.1 s.
+/// The maximum number of pairs and the maximum number of rows in a task if rows are looked up. In
+/// that case, pairs cost nothing unless a row has many candidates. Comparing the pairs of a task
+/// then takes 0.1 s.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
 impl Matches {

@@ -292,7 +292,7 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Some adjacent ranges of unsorted values.
+/// A sequence of adjacent ranges of unsorted values.
 struct Spread<'a> {
     low: i64,
     /// The binary logarithms of the length of a stretch and of the number of stretches per range.
@@ -306,7 +306,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Groups the values by stretch. If a stretch has many values, they are sorted.
+    /// Groups the values by stretch. If a stretch has many values, these values are sorted.
     fn run(self) {
         let Spread { low, shift, bits, places, mut values, ends } = self;
         let mask = (1_u64 << bits) - 1;
@@ -376,7 +376,7 @@ fn two<T: Copy>(values: &[T], at: u32) -> [T; 2] {
 }
 
 /// Records the first position of each stretch, starting with stretch number `from`. The stretches
-/// contain these values of one key, the first of which is at position `first`.
+/// contain the given values of one key. The first of these values is at position `first`.
 fn note(
     values: &[i64],
     first: u32,
@@ -442,7 +442,7 @@ struct LeftBlock {
     places: [[Places; 2]; BLOCK],
 }
 
-/// The first positions of a stretch and of the next one.
+/// The first position of a stretch, and that of the next one.
 type Places = [u32; 2];
 
 impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for DirectorySearch<'_, R, T> {
@@ -513,8 +513,8 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
     }
 }
 
-/// Returns the first position between `from` and `to` whose value is not `before`, or `to` if there
-/// is none.
+/// Returns the first position between `from` and `to` at which `before` returns `false` for the
+/// value, or `to` if there is none.
 #[inline(always)]
 fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;
@@ -540,8 +540,8 @@ mod tests {
     use crate::order::OrderedTimes;
     use crate::rows::RowEnds;
 
-    /// Generates keys and values. The values are close together with many equal ones, in clusters,
-    /// or far apart.
+    /// Generates keys and values. The values are close together (with many duplicates), in
+    /// clusters, or far apart.
     fn rows(most: usize) -> impl Strategy<Value = Vec<(u32, i64)>> {
         let key = prop_oneof![8 => 0..3_u32, 1 => Just(4), 1 => Just(NO_KEY)];
         let near = -30..30_i64;

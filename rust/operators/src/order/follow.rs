@@ -29,7 +29,7 @@ pub(crate) trait Follow: Sync {
     /// The type of results. Rows without a key get the default value.
     type Output: Value;
 
-    /// Returns the position before the first row of a key.
+    /// Returns the initial position for the first row of a key.
     fn begin(&self, key: u32) -> Self::Place;
 
     /// Returns the result for the row with this number and time. `place` is the position of an

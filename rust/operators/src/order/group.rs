@@ -160,8 +160,8 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The times of a side, sorted by key and then by time. This is like [`Groups`] without row
-/// numbers, but takes less work.
+/// The times of a side, sorted by key and then by time. This type is like [`Groups`] without row
+/// numbers, but takes less work to create.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
     /// The start of each key's times, followed by the number of rows that have a key.
@@ -205,8 +205,8 @@ impl<'a> OrderedTimes<'a> {
     }
 }
 
-/// Sorts the rows of a side by key and then by time. Row numbers are moved along if they are
-/// requested.
+/// Sorts the rows of a side by key and then by time. If row numbers are requested, they are moved
+/// together with the times.
 fn sort_side(
     keys: &[u32],
     ts: &[i64],

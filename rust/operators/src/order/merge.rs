@@ -30,10 +30,10 @@ const SLAB_ROWS: usize = 1 << 12;
 /// The number of rows per run that are merged together, if there are many runs.
 const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 
-/// The maximum number of rows that are merged together, no matter how wrong a guess is.
+/// The maximum number of rows that are merged together, no matter how inaccurate a guess is.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
-/// The number of times that are read around a guess.
+/// The number of time values that are read around a guess.
 const AROUND: usize = 32;
 
 /// Rows that are consecutive in the merged order of all runs, stored as one range per run.
@@ -107,8 +107,8 @@ impl Stretch {
         }
     }
 
-    /// Prefetches as many times of each run as this stretch has, starting after the stretch. A
-    /// merge needs the next time of each run before it can determine which run is next.
+    /// Prefetches the times of each run that follow this stretch, as many as the stretch itself
+    /// contains. A merge needs the next time of each run before it can determine which run is next.
     fn announce_next(&self, runs: &[&[i64]]) {
         const LINE: usize = 64 / size_of::<i64>();
         for (range, run) in self.ranges.iter().zip(runs) {
@@ -117,7 +117,7 @@ impl Stretch {
         }
     }
 
-    /// Removes about `share` rows from the front, or all rows if there are not many more.
+    /// Removes about `share` rows from the front, or all rows if not many more are left.
     fn cut_off(&mut self, runs: &[&[i64]], share: usize) -> Stretch {
         if self.rows <= share + share / 2 {
             return std::mem::replace(self, Stretch::of(Vec::new()));

@@ -27,20 +27,20 @@ pub(crate) use sort::sort_groups;
 pub struct JoinColumns<'a> {
     /// The time of each row.
     pub ts: &'a [i64],
-    /// The dense key of each row, below the join's number of keys, or
+    /// The dense key of each row, which is less than the join's number of keys, or
     /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
     /// same key.
     pub keys: Option<&'a [u32]>,
 }
 
 /// Returns the row numbers in time order, or `None` if the rows are already in time order. Rows
-/// with equal times are in ascending order.
+/// with equal times are ordered by row number.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// Searches like [`gallop`], but for moves by only a few positions. No branch depends on the
-/// distance. This function is intended for loops that are compiled for wide instructions.
+/// Searches like [`gallop`], but is meant for moves of only a few positions. No branch depends
+/// on the distance. This function is intended for loops that are compiled for wide instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;
@@ -56,8 +56,8 @@ pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     gallop(ts, low as u32, before)
 }
 
-/// Returns the first position between `floor` and `from` whose time is not `before`, or `from` if
-/// there is none.
+/// Returns the first position between `floor` and `from` at which `before` returns `false` for the
+/// time, or `from` if there is none.
 #[inline]
 pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let (floor, mut high) = (floor as usize, from as usize);
@@ -73,8 +73,8 @@ pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64
     high as u32
 }
 
-/// Returns the first position at or after `from` whose time is not `before`. Times that are
-/// `before` must precede all others.
+/// Returns the first position at or after `from` at which `before` returns `false` for the time.
+/// Times for which `before` returns `true` must precede all others.
 #[inline]
 pub(crate) fn gallop(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let mut low = from as usize;

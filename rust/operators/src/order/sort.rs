@@ -5,9 +5,9 @@
 //! - If keys have few rows, the rows are partitioned by key, and each group is sorted in a cache
 //!   ([`sort_groups`]). A group with far more rows than the others is partitioned by its own time
 //!   ranges. Times can therefore have any distribution.
-//! - In a cache, a small number of rows is sorted by insertion. More rows are distributed into
-//!   buckets by their highest bits. If any bucket is crowded, all rows are sorted by comparisons
-//!   instead.
+//! - Within a cache, small numbers of rows are sorted by insertion. Larger numbers of rows are
+//!   distributed into buckets by their highest bits. If any bucket is crowded, all rows are sorted
+//!   by comparisons instead.
 //!
 //! If row numbers are requested, they are moved together with the times.
 
@@ -22,8 +22,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 /// to be noticed soon.
 const TASK_ROWS: usize = 1 << 18;
 
-/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, they take up
-/// half of a 2 MiB cache.
+/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, this many
+/// rows take up half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
 /// The maximum number of rows that are sorted in place.
@@ -263,7 +263,8 @@ pub(super) struct RowsByRange {
     /// The binary logarithm of the length of a range.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
-    /// The start of each range of each key, followed by the number of rows that have a key.
+    /// For each key, the start of each range. The list ends with the number of rows that have a
+    /// key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
     numbers: Option<Pages<u32>>,
@@ -328,7 +329,7 @@ impl RowsByRange {
     }
 }
 
-/// Returns the smallest and the largest time.
+/// Returns the earliest and the latest time.
 fn span(ts: &[i64]) -> (i64, i64) {
     // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))

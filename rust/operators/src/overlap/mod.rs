@@ -36,7 +36,7 @@
 //! # Sources
 //!
 //! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
-//! Query-Answering" (SIAM Journal on Computing 15, 1986). They are rebuilt once half of their rows
+//! Query-Answering" (SIAM Journal on Computing 15, 1986). A list is rebuilt once half of its rows
 //! are closed.
 //!
 //! # Files
@@ -155,8 +155,8 @@ impl Overlaps {
         self.right_rows
     }
 
-    /// Returns left rows from `start` on that are compared with at most `most` right rows in total.
-    /// If the first row alone exceeds this limit, returns only that row.
+    /// Returns a range of left rows, beginning with `start`, that are compared with at most `most`
+    /// right rows in total. If the first row alone exceeds this limit, returns only that row.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
         let fits = |reached: &&WindowReach| {

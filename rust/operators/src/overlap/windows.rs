@@ -1,13 +1,13 @@
 //! Lists of the rows that are open at certain times.
 //!
-//! A *window* begins at a certain time. It lists the rows of a key that started before that time
-//! and end at that time or later. A row that is open at a given time is therefore in the list of
-//! the last window that begins before this time, or has started since then.
+//! A *window* begins at a certain time. The window lists the rows of a key that started before that
+//! time and end at that time or later. A row that is open at a given time is therefore in the list
+//! of the last window that begins before this time, or has started since then.
 //!
 //! A new window begins once as many rows have ended in the current window as are still open. Until
 //! then, more than half of the rows that were listed or have started since are still open. The new
-//! list has at most as many entries as rows have ended in the current window. All lists together
-//! therefore have at most as many entries as there are rows.
+//! list has no more entries than the number of rows that have ended in the current window. All
+//! lists together therefore have at most as many entries as there are rows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -44,7 +44,7 @@ struct OverlapWindow {
 pub(super) struct OverlapWindows {
     /// The first window of each key, followed by the number of windows.
     starts: Vec<u32>,
-    /// The start time of each window. The first window of a key begins at the smallest possible
+    /// The start time of each window. The first window of a key begins at the earliest possible
     /// time.
     times: Vec<i64>,
     /// The windows, followed by an entry that marks the end of the lists.
@@ -59,7 +59,7 @@ pub(super) struct OverlapWindows {
     ascending: bool,
 }
 
-/// The windows of some adjacent keys.
+/// The windows of a range of keys.
 #[derive(Default)]
 struct KeyWindows {
     /// The number of windows of each key.
@@ -155,8 +155,8 @@ impl OverlapWindows {
         (next.list - window.list) as usize + reached.end.saturating_sub(window.first) as usize
     }
 
-    /// Appends the right rows that overlap a left row with this start to `rows`, in row order, and
-    /// returns their number. `places` is memory for reuse.
+    /// Appends to `rows`, in row order, the right rows that overlap a left row with this start, and
+    /// returns the number of appended rows. `places` is memory for reuse.
     #[inline]
     pub(super) fn list(
         &self,

@@ -64,7 +64,7 @@ impl Codes {
     }
 
     /// Appends codes for rows of the operand. Numbers outside the range for which the codes were
-    /// created get the first or the last code.
+    /// created are assigned the first or the last code.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));
@@ -103,7 +103,7 @@ fn code(number: f64, low: f64, scale: f64) -> f64 {
     (number - low) * scale
 }
 
-/// Returns the bucket of a code. Codes beyond the last bucket are assigned to the last bucket.
+/// Returns the bucket of a code. Codes beyond the last bucket are assigned to that bucket.
 fn bucket(code: f64) -> u8 {
     (code as u8).min(BUCKETS as u8 - 1)
 }

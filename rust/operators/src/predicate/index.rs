@@ -1,5 +1,5 @@
-//! An index of a window's rows by value. The rows in the range of a new row are looked up instead
-//! of compared.
+//! An index of a window's rows by value. The rows within a new row's range are looked up instead of
+//! being compared one by one.
 //!
 //! ```text
 //!   positions   0 1 2 3 4 5 6 7 | 8 9 10 ..       a run: ──┤          ├──
@@ -179,7 +179,7 @@ impl Index {
             + of_second
     }
 
-    /// Finds rows like [`ScanColumns::find`] in the indexed window, and returns the number of
+    /// Like [`ScanColumns::find`], finds rows in the indexed window, and returns the number of
     /// positions that were read.
     pub(crate) fn find(
         &self,

@@ -19,8 +19,8 @@
 //! ([`Index`]).
 //!
 //! The three-step procedure of Kang, Naughton and Viglas tests the same pairs. Teubner and
-//! Mueller's handshake join also compares several new rows with each part of the window. This
-//! explains the high throughput of that join on vector units.
+//! Mueller's handshake join also compares several new rows with each part of the window. Comparing
+//! several rows at a time explains the high throughput of that join on vector units.
 //!
 //! # Files
 //!
@@ -69,9 +69,9 @@ pub struct Term {
 
 impl Term {
     /// Creates the condition between a left number and a right number. Returns `None` if the
-    /// condition has to be evaluated separately for each pair. This is necessary if a number could
-    /// overflow, or if a side contains both the smallest and the largest 64-bit value. In the
-    /// latter case, no rank is left for rows without a number.
+    /// condition has to be evaluated separately for each pair. Separate evaluation is necessary if
+    /// a number could overflow, or if a side contains both the smallest and the largest 64-bit
+    /// value. In the latter case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)

@@ -186,7 +186,7 @@ pub(super) trait Number: Copy {
     fn rank(self) -> u64;
     fn of_rank(rank: u64) -> Self;
     fn is_nan(self) -> bool;
-    /// Converts the number to the nearest float, which preserves order.
+    /// Converts the number to the nearest float. The conversion preserves order.
     fn float(self) -> f64;
     /// Returns the number nearest to a float, or a number close to it.
     fn near_float(float: f64) -> Self;

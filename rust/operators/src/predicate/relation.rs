@@ -36,9 +36,9 @@ impl std::fmt::Display for Order {
 
 /// A condition on the numbers of a left and a right row, computed in the type `W`. Constants are
 /// finite, except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an
-/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison. On
-/// the other side, NaN results occur at the end of the range where these two comparisons are false.
-/// Any other comparison with an infinity would be true at that end.
+/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison.
+/// NaN results occur only at the end of the other number's range at which these two comparisons are
+/// false. Any other comparison with an infinity would be true at that end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`
@@ -167,7 +167,7 @@ fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     }
 }
 
-/// Returns approximately the number on `side` at which matches begin or end.
+/// Returns the approximate number on `side` at which matches begin or end.
 fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
     match (*constraint, side) {
         (Constraint::Compare { left_plus, right_plus, .. }, Side::Right) => {
@@ -183,7 +183,7 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
 }
 
 impl Constraint<i64> {
-    /// Returns whether the computation cannot overflow for any left and right numbers within these
+    /// Returns whether the computation cannot overflow for any left and right numbers between these
     /// ends.
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {
@@ -249,7 +249,7 @@ impl Relation {
 
     /// Returns whether the relation can be computed for all numbers in these columns without
     /// overflow, given the ranks of the columns' ends. A side without numbers can still have rows
-    /// for which the relation is computed. Their number then counts as 0.
+    /// for which the relation is computed. Such a row is treated as if its number were 0.
     pub(super) fn fits(
         &self,
         left: (&Numbers, Option<(u64, u64)>),

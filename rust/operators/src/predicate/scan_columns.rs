@@ -30,11 +30,11 @@ const PART_BYTES: usize = 32 << 10;
 /// new row.
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
-/// The cost of comparing one byte of a column, in picoseconds. It corresponds to 70 G pairs/s for
-/// two columns of one byte on an Intel Xeon with AVX-512.
+/// The cost of comparing one byte of a column, in picoseconds. This cost corresponds to 70 G
+/// pairs/s for two columns of one byte on an Intel Xeon with AVX-512.
 const BYTE_COST: f64 = 7.0;
-/// The cost per row of a bitmap, in picoseconds. It corresponds to 120 G pairs/s for two columns on
-/// an AMD EPYC with AVX2.
+/// The cost per row of a bitmap, in picoseconds. This cost corresponds to 120 G pairs/s for two
+/// columns on an AMD EPYC with AVX2.
 const BITMAP_COST: f64 = 4.0;
 
 /// A window has bitmaps only if it has at least this many rows, because the bitmaps of a block take

@@ -1,6 +1,6 @@
-//! Checks windows against a loop over all pairs. The loop evaluates each pair as an expression
-//! would, in the type of the relation. These tests check only that the search finds the correct
-//! rows, not that it is fast.
+//! Checks windows against a loop over all pairs. For each pair, the loop evaluates the expression
+//! in the type of the relation. These tests check only that the search finds the correct rows, not
+//! that it is fast.
 
 use std::ops::Range;
 
@@ -141,7 +141,7 @@ fn matches(term: &Term, left: usize, right: usize) -> bool {
     }
 }
 
-/// Splits an operand into its first rows and the others.
+/// Splits an operand into its first `at` rows and the remaining rows.
 fn cut(operand: &Operand, at: usize) -> [Operand; 2] {
     let part = |rows: Range<usize>| {
         let numbers = match &operand.numbers {

@@ -15,7 +15,7 @@ use super::{KeptColumns, Reach, Side, SideWatermarks};
 /// logs, so that tests at all layers cover packing.
 const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 
-/// The last time at which a row can be matched, or `None` if it cannot be matched, and the row's
+/// The last time at which a row can be matched (`None` if it cannot be matched), and the row's
 /// number.
 type Expiry = Reverse<(Option<i64>, u64)>;
 

@@ -106,7 +106,7 @@ impl Interval {
         (first <= last).then_some((first, last))
     }
 
-    /// Returns the first matching time, or `None` if it would exceed the largest possible time.
+    /// Returns the first matching time, or `None` if it would be after the latest possible time.
     #[inline]
     pub fn first(&self, ts: i64) -> Option<i64> {
         let Some(lower) = self.lower else { return Some(i64::MIN) };
@@ -118,7 +118,7 @@ impl Interval {
         }
     }
 
-    /// Returns the last matching time, or `None` if it would be below the smallest possible time.
+    /// Returns the last matching time, or `None` if it would be before the earliest possible time.
     #[inline]
     pub fn last(&self, ts: i64) -> Option<i64> {
         let Some(upper) = self.upper else { return Some(i64::MAX) };

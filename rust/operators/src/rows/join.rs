@@ -60,8 +60,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// returns the number of rows in progress across all epochs.
     fn epoch_rows(&self) -> usize;
 
-    /// Returns whether all results that can be determined so far have been returned for the epochs
-    /// that have begun.
+    /// Returns whether, for all epochs that have begun, all results that can be determined so far
+    /// have been returned.
     fn is_done(&self) -> bool;
 
     /// Returns whether the join has its own threads, which keep working between calls.
@@ -101,8 +101,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Begins an empty epoch. At its end, all results have been returned. After the call, no rows
-    /// can be added unless [`refill`](Self::refill) is called.
+    /// Begins an empty epoch. When this epoch ends, all results have been returned. After the call,
+    /// no rows can be added unless [`refill`](Self::refill) is called.
     fn flush(&mut self) {}
 
     /// Undoes the effect of a [`flush`](Self::flush), given the values of the kept rows.

@@ -6,7 +6,7 @@ use super::{Closed, Interval, Side};
 /// cannot overflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// For a row on each side, the smallest and the greatest difference between the `ts` of a
+    /// For a row on each side, the smallest and the largest difference between the `ts` of a
     /// matching row on the other side and its own `ts`.
     offsets: [(i128, i128); 2],
     /// The smallest offsets as 64-bit integers, if they fit. Saturating addition then yields the
@@ -31,7 +31,7 @@ impl Reach {
     }
 
     /// Returns the first time at which a row on the other side matches a row of `side` at `ts`.
-    /// Returns the largest possible time if there is no match.
+    /// Returns the latest possible time if there is no match.
     #[inline]
     pub fn first(&self, side: Side, ts: i64) -> i64 {
         if let Some(low) = self.short[side as usize] {
@@ -59,15 +59,15 @@ impl Reach {
     }
 
     /// Returns the first time on the other side that is too late to match a row of `side` at `ts`.
-    /// The result is correct only if it is not after `ts`. Returns the smallest possible time if no
+    /// The result is correct only if it is not after `ts`. Returns the earliest possible time if no
     /// time matches.
     #[inline]
     pub fn end(&self, side: Side, ts: i64) -> i64 {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
-    /// Returns whether later rows can match a row of `side` at all. The time of a later row is at
-    /// or after the time of that row.
+    /// Returns whether later rows can match a row of `side` at all. Later rows have times at or
+    /// after the time of the row of `side`.
     #[inline]
     pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];

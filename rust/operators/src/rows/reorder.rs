@@ -20,7 +20,7 @@ pub trait PushedRows: Clone {
     fn ts(&self) -> &[i64];
 }
 
-/// A row that arrived below the watermark of its source.
+/// A row that was before the watermark of its source when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
     /// The position of the row in its push.
@@ -48,13 +48,13 @@ pub enum ReleasedRows<P> {
 /// Holds back the rows of a source until they are in time order.
 ///
 /// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
-/// which are released. It can fail if memory runs out. [`commit`](Self::commit) then applies the
-/// draft. A dropped draft has no effect.
+/// which are released. This step can fail if memory runs out. [`commit`](Self::commit) then applies
+/// the draft. A dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
-    /// Pushes with rows that have not been released, by push number.
+    /// Pushes with rows that have not been released, indexed by push number.
     pending: BTreeMap<u64, PendingPush<P>>,
     /// The time of the next row of each pending push, and the number of the push. With this index,
     /// a release visits only the pushes that have rows to release.
@@ -70,8 +70,8 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<PendingPush<P>>,
-    /// The number of each push that releases rows, and the total number of its rows that will have
-    /// been released once the draft is committed.
+    /// The number of each push that releases rows, and how many of its rows will have been released
+    /// in total once the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
@@ -121,7 +121,7 @@ impl<P: PushedRows> PendingPush<P> {
 }
 
 impl<P: PushedRows> PushPart<'_, P> {
-    /// Returns the rows as a slice if they are already in order, and sorts them otherwise.
+    /// If the rows are already in order, returns them as a slice; otherwise, sorts them.
     fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
             None => ReleasedRows::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -163,15 +163,15 @@ fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
 
 impl<P> Reorder<P> {
     /// Returns the promise implied by a row at `ts`: the earliest possible time of any later row.
-    /// Without a lateness, rows imply no promise, and only [`advance`](Draft::advance) raises the
-    /// watermark.
+    /// If no lateness is set, rows imply no promise, and only [`advance`](Draft::advance) raises
+    /// the watermark.
     pub fn promise(lateness: Option<i64>, ts: i64) -> i64 {
         lateness.map_or(i64::MIN, |lateness| ts.saturating_sub(lateness))
     }
 }
 
 impl<P: PushedRows> Draft<P> {
-    /// Returns the watermark of the draft. Rows below the watermark are no longer accepted.
+    /// Returns the watermark of the draft. Rows before the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }
@@ -439,7 +439,7 @@ mod tests {
 
     proptest! {
         /// The released and late rows do not depend on how the rows are divided into pushes, and
-        /// agree with a row-by-row loop.
+        /// are the same as those of a row-by-row loop.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

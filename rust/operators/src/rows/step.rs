@@ -9,7 +9,7 @@ use crate::driver::Stopped;
 /// The reason why a filter failed.
 pub type FilterError = Box<dyn Error + Send + Sync>;
 
-/// A filter. It receives the numbers of the left and right rows of pairs, and returns which pairs
+/// A filter. The function receives the left and right row numbers of pairs, and returns which pairs
 /// are kept.
 pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 

@@ -171,8 +171,8 @@ mod tests {
     use crate::rows::How;
 
     /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
-    /// scans the window of the other side. It then adds the row to the window of its own side, and
-    /// removes the oldest row of that window if there are too many.
+    /// scans the window of the other side. The row is then added to the window of its own side, and
+    /// the oldest row of that window is removed if there are too many.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

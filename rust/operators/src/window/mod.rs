@@ -19,8 +19,8 @@ use crate::predicate::Operand;
 use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
-/// The numbers that a join of sliding windows compares, for some rows. Each term has one column of
-/// numbers per side. `None` if some row has no numbers. From such a row on, the join compares no
+/// For some rows, the numbers that a join of sliding windows compares. Each term has one column of
+/// numbers per side. `None` if any row has no numbers. From such a row on, the join compares no
 /// values and passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 

@@ -11,7 +11,7 @@ pub struct Stream<'a> {
     pub keys: Option<&'a [u32]>,
 }
 
-/// The rows of a source that count. `None` if all rows count.
+/// The rows of a source that are included. `None` if all rows are included.
 pub type Mask<'a> = Option<&'a BitSet>;
 
 /// The values of a source's rows.
@@ -19,7 +19,7 @@ pub type Mask<'a> = Option<&'a BitSet>;
 pub struct Column<'a, T> {
     /// One value per row.
     pub values: &'a [T],
-    /// The rows that count.
+    /// The rows that are included.
     pub mask: Mask<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! The inputs of functions: the values of rows, and the masks of the rows that count.
+//! The inputs of functions: the values of rows, and the masks that select the included rows.
 //!
 //! All folds over tables, epochs and partners read values through this module, in loops that are
 //! compiled for each combination of a function and its input.
@@ -20,13 +20,13 @@ pub(in crate::aggregate) type Memory = [usize; 3];
 pub(in crate::aggregate) trait FunctionInput<F: Function>:
     Send + Sync
 {
-    /// Returns the values that some rows of a source add.
+    /// Returns the values that the given rows of a source contribute.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
-    /// Returns the value that a row adds.
+    /// Returns the value that a row contributes.
     fn at(&self, place: Place) -> F::Input;
 
-    /// Returns the mask of a source, which selects the rows that count.
+    /// Returns the mask of a source, which selects the included rows.
     fn mask(&self, source: usize) -> Mask<'_>;
 
     /// Returns whether a row counts.
@@ -39,7 +39,7 @@ pub(in crate::aggregate) trait FunctionInput<F: Function>:
         None
     }
 
-    /// Prefetches the values of some rows of a source.
+    /// Prefetches the values of the given rows of a source.
     fn announce(&self, _source: usize, _rows: &Range<usize>) {}
 }
 
@@ -66,7 +66,7 @@ impl<F: Function> FunctionInput<F> for &[Column<'_, F::Input>] {
     }
 }
 
-/// Returns the address of a mask, or 0 if all rows count.
+/// Returns the address of a mask, or 0 if all rows are included.
 pub(in crate::aggregate) fn address_of(mask: Mask<'_>) -> usize {
     mask.map_or(0, |mask| std::ptr::from_ref(mask).addr())
 }

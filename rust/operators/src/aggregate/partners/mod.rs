@@ -14,23 +14,25 @@
 //!
 //! If both sides are in time order, functions whose states are words are computed in passes over
 //! the rows of both sides, merged by time (`passes.rs`). A left row then copies the state of its
-//! key at the end of its interval, so its partners do not have to be searched for. Other functions
-//! store the states of all right rows, and a left row looks up the two states at the ends of its
-//! run (`panes.rs`). Right rows that are in time order are also folded in that order, each into the
-//! state of its key. Reads of values and writes of states are then sequential. Rows in another
-//! order are folded key by key, as the diagram shows. Results are bit-identical in all cases.
+//! key at the end of its interval, so its partners do not have to be searched for. For other
+//! functions, the states of all right rows are stored, and a left row looks up the two states at
+//! the ends of its run (`panes.rs`). Right rows that are in time order are also folded in that
+//! order, each into the state of its key. Reads of values and writes of states are then sequential.
+//! Rows in any other order are folded key by key, as the diagram shows. Results are bit-identical
+//! in all cases.
 //!
 //! If the partners do not form runs, for example because of a condition on both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
 //! A function receives partners ordered by time and then by right row number. If pairs do not
 //! depend on time, partners are ordered by number alone. The order in which floats are added
-//! depends only on the partners and the interval. A row that prevails before an interval is added
-//! first, followed by the suffix from its end, and then by the prefix from its start. Partners in a
-//! single pane form a prefix if the interval covers the start of the pane, and a suffix otherwise.
-//! Any part of the input that contains all partners of a left row therefore yields the same sums.
+//! depends only on the partners and the interval. If there is a prevailing row from before the
+//! interval, it is added first, followed by the suffix from its end, and then by the prefix from
+//! its start. Partners in a single pane form a prefix if the interval covers the start of the pane,
+//! and a suffix otherwise. Any part of the input that contains all partners of a left row therefore
+//! yields the same sums.
 //!
-//! The files named here and the folds of single functions are in `folds/partners/`.
+//! The files named here and the folds of individual functions are in `folds/partners/`.
 
 #[cfg(test)]
 mod tests;
@@ -90,7 +92,7 @@ pub struct PartnerAggregates<'a> {
     columns: PartnerColumns<'a>,
     /// `Some` if any function is folded in panes.
     partners: Option<&'a Partners>,
-    /// The words that passes have folded.
+    /// The words that were folded in passes.
     words: Vec<FoldedWord>,
     functions: Vec<Box<dyn OfBlocks>>,
 }
@@ -135,7 +137,7 @@ impl<'a> PartnerAggregates<'a> {
         Ok(PartnerAggregates { columns, partners, words: words.unwrap_or_default(), functions })
     }
 
-    /// Returns the values of each aggregate for some adjacent left rows.
+    /// Returns the values of each aggregate for a range of left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let mut results: Vec<_> =
             self.functions.iter().map(|function| function.results(left.len())).collect();

@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// Returns the first rows of a column, with floats represented by their bits.
+/// Returns the first `rows` values of a column, with floats represented by their bits.
 fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
     let mut found: Vec<Option<i64>> = match &column.values {
         OutputValues::Integers(values) => values[..rows].iter().copied().map(Some).collect(),

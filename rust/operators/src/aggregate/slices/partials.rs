@@ -10,7 +10,7 @@ use crate::aggregate::inputs::columns::Stream;
 /// The number of rows that are skipped at a time, as long as they are all in the same slice.
 const STEP_ROWS: usize = 32;
 
-/// The number that represents a missing partial or cell. Rows that do not count have this number.
+/// The number that represents a missing partial or cell. Excluded rows have this number.
 pub(in crate::aggregate) const NOWHERE: u32 = 0;
 
 /// The partials of one source in one slice.
@@ -32,7 +32,7 @@ pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
 
 /// Numbers the partials of a source's new rows, after the existing ones. `known` contains the keys
 /// of the existing partials, and `runs` contains their slices. If the last run belongs to this
-/// source and to the slice of the first rows, these rows extend it.
+/// source and to the slice of the first rows, these rows extend that run.
 pub(in crate::aggregate) fn number_rows(
     rows: Stream<'_>,
     source: usize,
@@ -109,8 +109,8 @@ pub(in crate::aggregate) fn number_from(
     known.truncate(count);
 }
 
-/// Calls `add` with the partial and the value of each row that counts. Rows that do not count are
-/// added to [`NOWHERE`].
+/// Calls `add` with the partial and the value of each included row. Excluded rows are added to
+/// [`NOWHERE`].
 #[inline]
 pub(in crate::aggregate) fn each<T>(
     mask: Option<&BitSet>,

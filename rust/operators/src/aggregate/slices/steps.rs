@@ -1,5 +1,5 @@
-//! The step from one window to the next: which slices are removed, which are added, and which keys
-//! have rows in the window. All functions share these steps.
+//! The step from one window to the next: the slices to remove, the slices to add, and the keys that
+//! have rows in the new window. All functions share these steps.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::aggregate::output::Window;
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
     /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// The prefix of such a window is empty.
+    /// If there is a new suffix, the prefix is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
@@ -33,8 +33,8 @@ pub(in crate::aggregate) struct WindowSteps {
 
 impl WindowSteps {
     /// Appends the step that leads to the window beginning with the slice `start`. `present`
-    /// contains the keys in result order, each with the number of slices in the window in which it
-    /// has rows.
+    /// contains the keys in result order, each with the number of the window's slices in which the
+    /// key has rows.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -47,7 +47,7 @@ impl WindowSteps {
         self.steps.push(Step { rows, ..step });
     }
 
-    /// Appends the keys that are present, and returns their number.
+    /// Appends the keys that are present, and returns the number of these keys.
     fn select(&mut self, present: impl ExactSizeIterator<Item = (u32, u32)>) -> usize {
         let keys = &mut self.keys;
         let first = keys.len();

@@ -7,7 +7,7 @@ use tidegate_structures::memory::pages::Slot;
 use super::steps::WindowSteps;
 use crate::aggregate::states::functions::Function;
 
-/// The states of numbered slices from which windows are formed, for one function.
+/// The states of numbered slices for one function. Windows are formed from these states.
 pub(in crate::aggregate) trait SliceStates<F: Function> {
     /// One more than the largest key.
     fn key_count(&self) -> usize;

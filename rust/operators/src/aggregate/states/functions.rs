@@ -4,9 +4,9 @@
 use crate::aggregate::output::OutputValue;
 
 /// A function over time ranges. The states of two adjacent ranges can be combined into the state of
-/// the joint range.
+/// the combined range.
 pub(in crate::aggregate) trait Function: Send + Sync + 'static {
-    /// The value that a row adds.
+    /// The value that a row contributes.
     type Input: Copy + Send + Sync;
     type State: Copy + Send + Sync;
     type Output: OutputValue;
@@ -94,8 +94,8 @@ pub(in crate::aggregate) trait Summand:
 impl Summand for i64 {
     const ZERO: i64 = 0;
 
-    /// Returns the sum modulo 2^64. The sum must be known to fit, as a signed or an unsigned
-    /// number.
+    /// Returns the sum modulo 2^64. The sum must be known to fit in 64 bits, as a signed or an
+    /// unsigned number.
     #[inline]
     fn plus(self, other: i64) -> i64 {
         self.wrapping_add(other)
@@ -417,7 +417,8 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has these times, because its windows would begin or end outside the 64-bit range.
+    /// A row cannot have these times, because its windows would begin or end outside the 64-bit
+    /// range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
     /// Rows are added source by source, each in time order, so the first row with a given time is
@@ -458,8 +459,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// No row has this time, because its windows would end outside the 64-bit range. Partners all
-    /// have the time 0.
+    /// A row cannot have this time, because its windows would end outside the 64-bit range. All
+    /// partners have the time 0.
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 

@@ -25,7 +25,7 @@ pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
 pub struct StateBounds {
     /// The maximum number of rows so far.
     pub rows: u64,
-    /// The numbers of all chosen rows are less than this.
+    /// An exclusive upper bound on the numbers of all chosen rows.
     pub chosen: u32,
     /// The earliest time at which more rows can arrive. `None` if this time is unknown, or if no
     /// more rows can arrive.
@@ -58,7 +58,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     }
 }
 
-/// Returns whether the number of rows is possible and not 0.
+/// Returns whether the number of rows is nonzero and possible within `bounds`.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }

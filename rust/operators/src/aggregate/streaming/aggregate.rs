@@ -134,7 +134,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// Returns the rows of an epoch in the form that other ways to add rows use.
+    /// Returns the rows of an epoch in the form that is required by other ways to add rows.
     fn epoch<'a>(
         &'a self,
         rows: &'a [Stream<'a>],

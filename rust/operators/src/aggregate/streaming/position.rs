@@ -19,7 +19,7 @@ pub(super) struct Position {
     pub(super) next: Slice,
     /// The start of the next suffix, if there is one.
     border: Option<Slice>,
-    /// The last window consists of the kept slices from `begin` to `end`, exclusive.
+    /// The last window consists of the kept slices from `begin` to `end` (exclusive).
     begin: usize,
     end: usize,
     /// The keys of the last window.
@@ -102,7 +102,7 @@ impl Position {
         Some(())
     }
 
-    /// Drops the slices that no window needs any more, and returns their number.
+    /// Drops the slices that no window needs any more, and returns the number of dropped slices.
     pub(super) fn drop_slices(&mut self, kept: &VecDeque<ClosedSlice>) -> usize {
         if kept.back().is_some_and(|last| last.slice < self.next) {
             *self = Position::new(self.next);

@@ -68,8 +68,8 @@ struct Session {
 pub struct StreamingSessions {
     gap: i64,
     lanes: Vec<Box<dyn Lane>>,
-    /// The sessions, indexed by the partial numbers that lanes use for the only source. The first
-    /// entry is a placeholder.
+    /// The sessions, indexed by the numbers that lanes use for the partials of the only source. The
+    /// first entry is a placeholder.
     sessions: Vec<Session>,
     free: Vec<u32>,
     begun: u64,

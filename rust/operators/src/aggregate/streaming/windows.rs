@@ -20,9 +20,9 @@ pub struct KeyOrder<'a> {
 
 /// Aggregation windows of any kind over rows that arrive epoch by epoch.
 pub trait StreamingWindows: fmt::Debug + Send {
-    /// Adds the rows of an epoch. The rows of each source follow its earlier rows, and no row
-    /// precedes a row of an earlier epoch in merged order. Keys must be less than `keys`. Functions
-    /// that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.
+    /// Adds the rows of an epoch. The new rows of each source follow the source's earlier rows, and
+    /// no row precedes a row of an earlier epoch in merged order. Keys must be less than `keys`.
+    /// Functions that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.
     fn add(
         &mut self,
         rows: &[Stream<'_>],
@@ -81,8 +81,8 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// returned.
     fn save(&self) -> WindowsState;
 
-    /// Restores a state. The windows must be new. Returns whether the state is valid for this query
-    /// after rows within `bounds`. If the state is not valid, the windows can no longer be used.
+    /// Restores a state. The windows must be new. Returns whether rows within `bounds` can lead to
+    /// this state in this query. If the result is `false`, the windows can no longer be used.
     #[must_use]
     fn restore(&mut self, saved: WindowsState, bounds: &StateBounds) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Inserts rows into the indexes in advance; each thread then finds the matches of a piece.
+//! Inserts rows into the indexes in advance; each thread then finds the matches of one piece.
 
 use std::ops::Range;
 

@@ -11,14 +11,14 @@ use crate::rows::{KeptColumn, KeptColumns, RowLog};
 #[derive(Debug)]
 pub(crate) struct CodeColumns {
     ts: KeptColumn<i64>,
-    /// For each row, whether its values can match anything.
+    /// For each row, whether its values can match any row.
     joins: KeptColumn<bool>,
     /// The rows' codes, by column.
     codes: Vec<KeptColumn<i64>>,
 }
 
 impl CodeColumns {
-    /// Creates this number of empty code columns.
+    /// Creates `columns` empty code columns.
     pub(super) fn new(columns: usize) -> Self {
         CodeColumns {
             ts: KeptColumn::default(),
@@ -87,7 +87,7 @@ impl RowLog<CodeColumns> {
         self.columns().ts(number.checked_sub(self.first())? as usize)
     }
 
-    /// Returns whether the row can match anything.
+    /// Returns whether the row can match any row.
     #[inline]
     pub(super) fn joins(&self, number: u32) -> bool {
         self.columns().joins[self.offset(number)]

@@ -112,7 +112,7 @@ impl Epoch {
         self.further[side as usize].iter().map(move |ranges| ranges[rank])
     }
 
-    /// Returns a row's position among the rows of its side.
+    /// Returns a row's position among the rows on its side.
     #[inline]
     pub(super) fn rank(&self, row: usize) -> usize {
         self.ranks[row] as usize

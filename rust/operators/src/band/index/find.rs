@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The initial number of rows whose matches are searched for together, and the maximum number. The
-/// initial number is used while the number of matches is unknown.
+/// The initial and the maximum number of rows whose matches are searched for together. The initial
+/// number is used while the number of matches is unknown.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
@@ -20,8 +20,8 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 /// cache.
 const MATCHES: usize = 1 << 14;
 
-/// The number of matches after which the search of a piece is interrupted and its remaining rows
-/// are left for later.
+/// If a piece has this many matches, its search is interrupted, and the remaining rows are left for
+/// later.
 pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The minimum number of rows for which waking a thread is worthwhile.
@@ -89,7 +89,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
     }
 }
 
-/// The matches of some adjacent rows of the epoch.
+/// The matches of a range of rows in the epoch.
 #[derive(Debug, Default)]
 pub struct RowMatches {
     /// The rows whose matches were searched for.
@@ -124,7 +124,7 @@ impl RowMatches {
     }
 }
 
-/// The candidates for rows on one side whose matches are searched for together.
+/// The candidates for a group of rows on one side. The rows' matches are searched for together.
 #[derive(Debug, Default)]
 struct SideCandidates {
     numbers: Vec<u32>,
@@ -209,7 +209,8 @@ impl Rows {
         Ok(found)
     }
 
-    /// Sorts the candidates of rows, and drops those that fail another band or the condition.
+    /// Sorts the candidates of rows, and drops the candidates that do not satisfy all other bands
+    /// and the condition.
     pub fn refine(
         &self,
         candidates: RowMatches,
@@ -237,7 +238,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier row match in all bands of the columns that
+    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all columns that
     /// are not indexed.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
@@ -305,7 +306,7 @@ fn sort(numbers: &mut [u32], first: u32) {
 }
 
 impl RowMatches {
-    /// Removes those matches of the last rows that the condition rejects.
+    /// From the matches of the last rows, removes those that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,

@@ -67,9 +67,9 @@ use window::WindowEdge;
 /// The approximate number of pairs whose results a thread computes at a time.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
-/// Returns the column on which an index returns the fewest candidates, and the factor by which it
-/// improves on `current`. Both values are estimated from a sample of rows from both sides. Returns
-/// `current` if either side has no rows.
+/// Returns the column on which an index returns the fewest candidates, and the factor by which this
+/// column improves on `current`. Both values are estimated from a sample of rows from both sides.
+/// Returns `current` if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);

@@ -11,7 +11,7 @@ use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
 
 impl<F: Find> IndexJoin<F> {
-    /// Returns the pairs in a piece of the rows whose matches were found last.
+    /// Returns the pairs in one piece of the rows whose matches were found last.
     pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
         debug_assert_eq!(

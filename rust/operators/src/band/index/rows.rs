@@ -43,7 +43,7 @@ impl Rows {
         self.logs[side].entries(numbers)
     }
 
-    /// Returns the index of the side with which the rows of a side are compared.
+    /// Given a side, returns the index of the side with which its rows are compared.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }

@@ -1,5 +1,5 @@
 //! Checks the join against a loop over all pairs. These tests cannot detect data races, but the
-//! threads share only data that they read.
+//! threads share only read-only data.
 
 use proptest::prelude::*;
 use tidegate_structures::index::{BPlusTree, BucketIndex};

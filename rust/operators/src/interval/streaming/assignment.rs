@@ -8,8 +8,8 @@
 //!   number on every replica is cheaper.
 //! - **HP**: each key is assigned to as many replicas as its load requires (Algorithm 1). The first
 //!   rows calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
-//!   current frequencies, in which older rows count less. Only one out of every [`SAMPLED`] rows is
-//!   counted.
+//!   current frequencies, in which older rows have less weight. Only one out of every [`SAMPLED`]
+//!   rows is counted.
 //!
 //!   The load of a key is the product of its frequencies on the two sides. In the paper, the load
 //!   of a key is its frequency. However, each left row is compared with the right rows that have
@@ -180,7 +180,7 @@ pub(super) struct Assignment {
     comparisons: Vec<u64>,
 }
 
-/// The frequencies of keys among the counted rows. Older rows count less than newer ones.
+/// The frequencies of keys among the counted rows. Older rows have less weight than newer ones.
 #[derive(Debug, Default)]
 struct Frequencies {
     /// The frequencies, indexed by key.
@@ -319,9 +319,9 @@ impl Assignment {
         }
     }
 
-    /// Returns the share of the rows with this `key` that replica `me` has, given the `route` of
-    /// such a row. This method is always inlined into the loop over rows, which is compiled for
-    /// wider instructions. By default, the compiler would not inline it there.
+    /// Returns replica `me`'s share of the rows with this `key`, given the `route` of such a row.
+    /// This method is always inlined into the loop over rows, which is compiled for wider
+    /// instructions. By default, the compiler would not inline it there.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
         if self.stores_all() {
@@ -367,8 +367,8 @@ impl Assignment {
         })
     }
 
-    /// Returns which replica searches for the matches of a row with this `route`: none if the row
-    /// has no key, a single one, or several.
+    /// Returns which replicas search for the matches of a row with this `route`: one or several, or
+    /// none if the row has no key.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
@@ -378,10 +378,10 @@ impl Assignment {
         }
     }
 
-    /// Updates the statistics after an epoch. The arguments are the keys and sides of its rows, the
-    /// number of comparisons that each replica has made so far, and whether pairs are filtered.
-    /// `holds` receives a replica and the position of a split key for which the replica no longer
-    /// stores rows. It returns whether the replica still has rows with that key.
+    /// Updates the statistics after an epoch. The arguments are the keys and sides of the epoch's
+    /// rows, the number of comparisons that each replica has made so far, and whether pairs are
+    /// filtered. `holds` receives a replica and the position of a split key for which the replica
+    /// no longer stores rows. `holds` returns whether the replica still has rows with that key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],

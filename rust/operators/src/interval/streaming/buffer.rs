@@ -50,7 +50,7 @@ pub(super) struct Cells {
     /// The cells of all blocks, followed by [`LANES`] extra cells, because that many cells are read
     /// together.
     numbers: Vec<u32>,
-    /// The starts of unused blocks, by size class.
+    /// The starts of unused blocks, grouped by size class.
     free: Vec<Vec<u32>>,
     /// The number of cells in unused blocks.
     idle: usize,
@@ -217,7 +217,7 @@ impl Cells {
         found.len += rows;
     }
 
-    /// Returns the memory held, in bytes.
+    /// Returns the amount of memory held, in bytes.
     pub(super) fn memory(&self) -> usize {
         let of_free: usize = self.free.iter().map(Vec::capacity).sum();
         (self.numbers.capacity() + of_free) * size_of::<u32>()

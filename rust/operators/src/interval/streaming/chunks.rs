@@ -77,7 +77,8 @@ impl Mark<'_> {
 }
 
 impl RowLog<Chunks> {
-    /// Returns a cursor at the row with this number, or at the oldest kept row if that is newer.
+    /// Returns a cursor at the row with this number, or at the oldest kept row if that row is
+    /// newer.
     pub(super) fn mark(&self, number: u64) -> Mark<'_> {
         let chunks = self.columns();
         let (chunk, at) = chunks.find(number.saturating_sub(self.first()) as usize);

@@ -11,7 +11,7 @@ pub struct KeyedEpoch {
     pub sides: Vec<Side>,
     /// The key of each row, or [`NO_KEY`](crate::rows::NO_KEY).
     pub keys: Vec<u32>,
-    /// The low bits of each row's number, which is counted separately for each side.
+    /// The low bits of each row's number. Rows are numbered separately for each side.
     pub numbers: Vec<u32>,
     /// The route of each row, which determines the replicas that search for the row's matches.
     pub routes: Vec<u16>,

@@ -37,7 +37,8 @@ impl KeyRows {
         }
     }
 
-    /// Returns the keys without rows until [`take_silent`](Self::take_silent) removes them.
+    /// Returns the keys that have no rows and have not been removed by
+    /// [`take_silent`](Self::take_silent).
     pub fn silent(&self) -> &[u32] {
         &self.silent
     }

@@ -56,8 +56,8 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// An epoch with fewer rows than this is not worth waking other threads for. A single thread
-/// processes such an epoch in a fraction of a millisecond.
+/// If an epoch has fewer rows than this, waking other threads for it is not worthwhile. A single
+/// thread processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// The number of rows whose results are computed together. A piece is large enough to keep the
@@ -65,7 +65,7 @@ const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
-/// A replica that has found this many pairs waits until they have been retrieved.
+/// A replica that has found this many pairs waits until the pairs have been retrieved.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// After more than this many new rows on a side, all dropped rows are removed from the buffers.
@@ -199,7 +199,7 @@ impl StreamingJoin {
         results
     }
 
-    /// Removes dropped rows from the buffers if it is worthwhile.
+    /// Removes dropped rows from the buffers if doing so is worthwhile.
     fn tidy(&mut self) {
         let oldest = self.oldest();
         let come = [self.logs[0].end(), self.logs[1].end()];
@@ -375,8 +375,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 }
 
 /// Splits the times of the rows by side and writes them to `times`. `rows` is the number of rows on
-/// each side. The code does not branch on the side, because it is unpredictable. Instead, it writes
-/// each time for both sides and overwrites the wrong entry later.
+/// each side. The code does not branch on the side, because the side is unpredictable. Instead,
+/// each row's time is written for both sides, and the wrong entry is overwritten later.
 pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
@@ -405,7 +405,7 @@ pub fn let_go(
     }
 }
 
-/// Divides rows of an epoch into pieces, regardless of the number of threads.
+/// Divides rows of an epoch into pieces that do not depend on the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);

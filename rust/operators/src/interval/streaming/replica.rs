@@ -25,9 +25,9 @@ struct KeyState([Buffer; 2]);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
-    /// The buffers of the keys whose home is this replica, by position.
+    /// The buffers of the keys whose home is this replica, indexed by position.
     home: Vec<KeyState>,
-    /// The buffers for this replica's parts of split keys whose home is another replica, by
+    /// The buffers for this replica's parts of split keys whose home is another replica, indexed by
     /// position among the split keys.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
@@ -36,7 +36,7 @@ pub(super) struct Replica {
     /// match.
     oldest: [u64; 2],
     /// For rows on each side, the number of the first row on the other side that is too new to
-    /// match. It is used only if intervals end before the present.
+    /// match. This number is used only if intervals end before the present.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
@@ -271,8 +271,8 @@ impl Replica {
         }
     }
 
-    /// Drops all rows before the `oldest` row of each side. This is necessary only to keep row
-    /// numbers comparable.
+    /// Drops all rows before the `oldest` row of each side. Dropping these rows is necessary only
+    /// to keep row numbers comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
         self.cells.pack(states.flat_map(|state| state.0.iter_mut().zip(oldest)));
@@ -286,7 +286,7 @@ impl Replica {
     }
 
     /// Returns whether the replica has rows of a split key whose home is another replica. Rows
-    /// before the `oldest` row of each side do not count.
+    /// before the `oldest` row of each side are ignored.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);

@@ -19,7 +19,7 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    /// Begins an epoch. Its rows must be the newest ones in their logs, and their offsets must
+    /// Begins an epoch. The rows must be the newest ones in their logs, and their offsets must
     /// already be set.
     pub(super) fn begin(
         &mut self,

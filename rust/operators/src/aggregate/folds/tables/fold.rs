@@ -1,5 +1,5 @@
 //! The fold of one function in the pass over tables. The functions fold a part one after the other,
-//! while the cells of its rows are in the cache.
+//! while the cells of the part's rows are in the cache.
 
 use std::any::Any;
 

@@ -1,8 +1,8 @@
 //! Functions that need the rows of all sources in merged order. For these functions, the partial
-//! states of single sources cannot be combined.
+//! states of individual sources cannot be combined.
 //!
-//! The rows of a part, which consist of one sorted run per source, are merged and added directly to
-//! cells.
+//! A part's rows form one sorted run per source. The runs are merged, and their rows are added
+//! directly to cells.
 
 use tidegate_structures::memory;
 
@@ -14,7 +14,7 @@ use crate::aggregate::inputs::places::Place;
 use crate::aggregate::inputs::values::FunctionInput;
 use crate::aggregate::states::functions::Function;
 
-/// Computes the states of cells like [`cells`](super::add::cells), but adds rows in merged order.
+/// Like [`cells`](super::add::cells), computes the states of cells, but adds rows in merged order.
 pub(in crate::aggregate) fn cells<F: Function, G: FunctionInput<F>>(
     input: &G,
     streams: &[Stream<'_>],

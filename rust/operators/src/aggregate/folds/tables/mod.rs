@@ -1,5 +1,4 @@
-//! Computes one function over whole tables, first from rows to cells, and then from cells to
-//! windows.
+//! Computes one function over whole tables: rows are folded into cells, and cells into windows.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -12,13 +12,13 @@
 //!             folded backwards  folded forwards
 //! ```
 //!
-//! All suffixes of a block are computed once, starting from its end, and kept. Slices then move
-//! from the suffix to the prefix one by one. A cell is therefore combined twice. A result costs one
-//! combination regardless of the window size, and no function needs an inverse. The method is that
-//! of van Herk, "A fast algorithm for local minimum and maximum filters on rectangular and
-//! octagonal kernels" (1992), applied to whole columns of keys. The numbers of the slices alone
-//! determine which states are combined and in which order. Floating-point results are therefore
-//! always bit-identical.
+//! All suffixes of a block are computed once, from the end of the block backward, and then kept.
+//! Slices then move from the suffix to the prefix one by one. A cell is therefore combined twice. A
+//! result costs one combination regardless of the window size, and no function needs an inverse.
+//! The method is that of van Herk, "A fast algorithm for local minimum and maximum filters on
+//! rectangular and octagonal kernels" (1992), applied to whole columns of keys. The numbers of the
+//! slices alone determine which states are combined and in which order. Floating-point results are
+//! therefore always bit-identical.
 //!
 //! Each block's windows are computed independently, from the cells of two blocks, so threads do not
 //! share any mutable data.
@@ -351,7 +351,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Hands out the rows that have been written.
+    /// Passes on the rows that have been written.
     pub(in crate::aggregate) fn flush<E>(
         &mut self,
         take: &mut impl FnMut(Page) -> Result<(), E>,

@@ -12,8 +12,8 @@ use super::{
 /// A row: its time, its side, and its values in two columns, each of which can be missing.
 pub(crate) type Row = (i64, Side, [Option<i64>; 2]);
 
-/// The sort key of result rows: first by time, then pairs before unmatched rows, then by the
-/// positions of the rows.
+/// The sort key of result rows: first by time, then with pairs before unmatched rows, and finally
+/// by the positions of the rows.
 type Order = (i64, u8, usize, usize);
 
 /// For each column, the lower and upper bounds on the right value minus the left value.
@@ -164,7 +164,7 @@ pub(crate) struct Manner {
     ordered: bool,
     /// The number of epochs after which another join continues with the rows kept by this one.
     restores: usize,
-    /// The number of epochs after which the join indexes the other of the two columns.
+    /// The number of epochs after which the join switches to indexing the other of the two columns.
     exchanges: usize,
 }
 
@@ -188,8 +188,8 @@ pub(crate) type Finder<'a> = &'a dyn Fn(usize) -> Box<dyn Find>;
 type Join = IndexJoin<Box<dyn Find>>;
 type Keep<'a> = Option<&'a (dyn Fn(u32, u32) -> bool + Sync)>;
 
-/// Joins an epoch, and returns its results as row numbers. The numbers of each side are offset by
-/// the side's entry in `base`.
+/// Joins an epoch, and returns its results as row numbers. The numbers of each side's rows are
+/// offset by the side's entry in `base`.
 pub(crate) fn epoch<F: Find>(
     join: &mut IndexJoin<F>,
     rows: &[Row],
@@ -298,8 +298,8 @@ fn run(
     found
 }
 
-/// Returns another join with the rows that `join` has kept. `base` is set to the numbers of its
-/// first rows.
+/// Returns another join with the rows that `join` has kept. The number of the first kept row on
+/// each side is added to `base`.
 fn restored(
     join: &Join,
     came: &[Row],

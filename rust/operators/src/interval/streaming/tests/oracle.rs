@@ -1,6 +1,6 @@
 //! Compares the results of joins by key with those of a loop over all pairs. The tests of the
 //! published join, which are in another crate, include this file as well. The enclosing module
-//! imports the names that it uses.
+//! imports the names that this file uses.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use super::{
 
 pub(crate) type Row = (i64, Side, Option<u32>);
 
-/// The sort key of result rows: by time, pairs before unmatched rows, then by the positions of the
-/// rows.
+/// The sort key of result rows: by time, then with pairs before unmatched rows, and finally by the
+/// positions of the rows.
 type Order = (i64, u8, usize, usize);
 
 /// Returns the result rows in the specified order, as numbers of left and right rows.
