@@ -62,7 +62,7 @@ fn listed(how: How, partners: impl Iterator<Item = Option<u32>>) -> Rows {
     rows.map(|(l, partner)| (l, partner.filter(|_| how.pairs()).unwrap_or(NO_ROW))).collect()
 }
 
-/// Lists the result of the join in ranges of `cut` rows.
+/// Returns the result of the join, which is listed `cut` rows at a time.
 fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
     let output = Output::new(Arc::new(matches), how, driver).unwrap();
     let batches = driver.map(output.cut(cut), |range| {

@@ -36,8 +36,8 @@ impl<Q: QueueEnd> Drop for Input<Q> {
 }
 
 /// Returns one stage per source, which adds the source's rows to a queue, and a function that
-/// returns the rows in merged order. The next row is chosen from the first rows of all queues, once
-/// no queue is empty.
+/// returns the rows in merged order. Once every queue contains a row, the next row is chosen from
+/// the first rows of all queues.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {

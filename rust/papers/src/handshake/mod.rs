@@ -13,7 +13,7 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`HandshakeAlgorithm::Original`]: on each node, rows rest for the node's share of the window,
+//! - [`HandshakeAlgorithm::Original`]: rows rest on each node for the node's share of the window,
 //!   as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is
 //!   found when the windows have flowed far enough for its rows to meet, which takes up to half a
 //!   window.
@@ -114,7 +114,7 @@ impl Bells {
     }
 }
 
-/// A chain of nodes with both its ends. Each part is used by one thread at a time, and several
+/// A chain of nodes, including both ends. Each part is used by one thread at a time, and several
 /// parts may be used by the same thread.
 #[derive(Debug)]
 pub struct Chain<P: Predicate> {
@@ -139,7 +139,7 @@ impl<P: Predicate> Chain<P> {
         Self::with_bells(predicate, window, algorithm, nodes, ordered, Bells(None))
     }
 
-    /// Like [`new`](Self::new), but the nodes wait for these bells.
+    /// Like [`new`](Self::new), but the nodes' threads wait for these bells.
     fn with_bells(
         predicate: Arc<P>,
         window: Retention,

@@ -1,4 +1,4 @@
-//! A node of the chain, with the parts that both algorithms share.
+//! A node of the chain, with everything that both algorithms share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -202,8 +202,9 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results, and then does the work that had to wait for them. Returns `false` if the
-    /// results cannot be sent yet; in that case, the node handles no further messages.
+    /// Sends the results, and then does the work that has been deferred until they are sent.
+    /// Returns `false` if the results cannot be sent yet; in that case, the node handles no further
+    /// messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

@@ -177,8 +177,8 @@ fn join_epochs(
     pairs
 }
 
-/// Feeds rows to a join in epochs of these lengths, in rotation, each as soon as the join accepts
-/// rows. Returns the row numbers of all pairs.
+/// Feeds rows to a join in epochs of these lengths, in rotation. Each epoch is fed as soon as the
+/// join accepts rows. Returns the row numbers of all pairs.
 fn join_ahead(
     rows: &[Row],
     cuts: &[usize],

@@ -16,7 +16,7 @@
 //! 1. *Acquire*: some rows become active, and the thread receives the current indexes. The edge
 //!    cannot move past the oldest active task, and rows at or after the edge are compared one by
 //!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
-//!    an interrupted thread would make the others compare every row after its task.
+//!    if a thread were interrupted, the others would have to compare every row after its task.
 //!
 //! 2. *Find*: for each row, the thread reads the other side's edge. The thread searches the index
 //!    for rows before the edge, and compares the rows from the edge onwards one by one.
@@ -71,7 +71,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// The number of rows per task. The paper uses eight. With more rows, more memory accesses overlap.
-/// The time saved exceeds the cost of additional comparisons with rows that are not indexed yet.
+/// The time saved outweighs the additional comparisons with rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
@@ -220,8 +220,8 @@ impl TaskJoin {
         }
     }
 
-    /// Adds rows to the queue. Numbers increase within each side. All previous rows must have been
-    /// processed.
+    /// Adds rows to the queue. Numbers increase within each side. All rows added previously must
+    /// have been processed.
     pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
         let count = self.queue.with(|queue| queue.sides.len());
         let mut sides: Vec<Side> = (0..count).map(|_| Side::new()).collect();
@@ -340,8 +340,7 @@ impl TaskJoin {
         }
     }
 
-    /// Inserts those of the given rows that belong to a side into the side's index, and marks the
-    /// rows.
+    /// Inserts the given rows that belong to a side into that side's index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
         for rows in rows.chunks(LOCATED) {
@@ -386,7 +385,7 @@ impl TaskJoin {
         }
     }
 
-    /// Takes the results of completed tasks in order, unless another thread is doing so.
+    /// Takes the results of completed tasks in order, unless another thread is already doing so.
     fn propagate(&self) {
         self.output.try_with(|output| {
             let before = output.row;

@@ -146,8 +146,7 @@ proptest! {
     }
 }
 
-/// Uses more threads than there are cores and merges all the time, so that rare cases occur often
-/// enough.
+/// Uses more threads than cores and merges constantly, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_tasks_on_up_to_sixteen_threads() {

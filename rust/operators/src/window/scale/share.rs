@@ -71,7 +71,7 @@ impl Share {
         self.0[0].window.compared_by()
     }
 
-    /// Removes all rows. `terms` must not contain any rows either.
+    /// Removes all rows. `terms` must not contain any rows.
     pub(super) fn clear(&mut self, terms: &[Term]) {
         *self = Share::new(terms, self.0[0].may_look_up);
     }

@@ -109,13 +109,13 @@ pub(crate) enum Between {
     Nothing,
     /// Computes the complete windows.
     Pages,
-    /// Promises, for each source, that it has reached the next row.
+    /// Promises that every source has reached the time of the next row.
     Promise,
     /// Moves the state to another operator.
     Restore,
 }
 
-/// Runs the test like [`run`], but in epochs. Each epoch has the given number of rows, in merged
+/// Like [`run`], but passes the rows in epochs. Each epoch has the given number of rows, in merged
 /// order.
 pub(crate) fn run_streaming(
     sources: &[Vec<Row>],
