@@ -10,8 +10,8 @@
 //!         from                         edge                        upto
 //! ```
 //!
-//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
-//! section 4. A task's steps:
+//! The join is from section 4 of Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU" (SIGMOD 2020). A task's steps:
 //!
 //! 1. *Acquire*: some rows become active, and the thread receives the current indexes. The edge
 //!    cannot move past the oldest active task, and rows at or after the edge are compared one by

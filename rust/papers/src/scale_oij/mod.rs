@@ -7,8 +7,9 @@
 //!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row arrived
 //! ```
 //!
-//! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
-//! Processors in OpenMLDB" (ICDE 2023), and the code that its authors have published in OpenMLDB.
+//! The join is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern
+//! Multicore Processors in OpenMLDB" (ICDE 2023), and from the code that its authors have published
+//! in OpenMLDB.
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
 //!

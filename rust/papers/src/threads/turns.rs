@@ -13,7 +13,7 @@ pub enum Turn {
     Worked,
     /// The task cannot continue until another task has made progress.
     Waiting,
-    /// The task has completed the last remaining work of all tasks.
+    /// The task has completed the last work that remained in any task.
     Finished,
 }
 
@@ -91,7 +91,7 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signals a stop when its scope is left for any reason.
+/// Signals a stop when its scope is exited, for any reason.
 struct EndOfScope<'a>(&'a Stop);
 
 impl Drop for EndOfScope<'_> {
