@@ -184,7 +184,7 @@ fn storage<'a, T: Send + 'a>(leaves: usize, nodes: &mut Vec<Stage<'a>>) -> (Vec<
     (queues.into(), root)
 }
 
-/// Sends the rows, a punctuation after every few rows, and the end.
+/// Sends the rows, with a punctuation after every few rows, and then an end message.
 fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
     let last = rows.end;
     let sent = rows.clone().flat_map(move |row| {

@@ -127,7 +127,7 @@ struct Node {
     ts: AtomicI64,
     /// The next node: an older row, or one with the same time that was inserted earlier.
     older: AtomicU32,
-    /// The same row in the level below. At level 0, the number of the row.
+    /// The same row at the level below. At level 0, the number of the row.
     below: AtomicU32,
 }
 
@@ -270,8 +270,8 @@ impl ListWriter<'_> {
         }
     }
 
-    /// Returns the first node of a key at its highest level, and the number of its levels, which is
-    /// at least `height`.
+    /// Returns the first node of a key at its highest level, and the number of the key's levels,
+    /// which is at least `height`.
     fn top_of(&mut self, key: u32, height: usize) -> (u32, usize) {
         let mut top = self.shared.top(key);
         let mut levels = top.map_or(0, |top| self.shared.node(top).ts() as usize + 1);

@@ -1,5 +1,5 @@
 //! Checks the as-of join against a nested loop on small random inputs, with every strategy and
-//! several thread counts. Large inputs are checked against a search among each key's rows.
+//! several thread counts. Large inputs are checked by searching each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;

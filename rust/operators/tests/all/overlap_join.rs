@@ -1,5 +1,5 @@
 //! Checks the overlap join against a nested loop on small random inputs, with several thread
-//! counts. Large inputs are checked against counts from sorted starts and ends.
+//! counts. Large inputs are checked against counts computed from the sorted starts and ends.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;

@@ -120,7 +120,7 @@ impl<P: Predicate> Feed<P> {
     }
 
     /// Expires all rows. After the next message has passed through the chain, every node knows that
-    /// all rows have expired. In the original algorithm, the message after that moves the rows that
+    /// all rows have expired. In the original algorithm, the subsequent message moves the rows that
     /// are still resting in the chain.
     pub fn end(&mut self) {
         self.tracker.end();

@@ -15,8 +15,8 @@
 //!
 //! - [`HandshakeAlgorithm::Original`]: rows rest on each node for the node's share of the window,
 //!   as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is
-//!   found when the windows have flowed far enough for its rows to meet, which takes up to half a
-//!   window.
+//!   found when the windows have flowed far enough for its rows to meet, which takes up to half the
+//!   length of a window.
 //! - [`HandshakeAlgorithm::LowLatency`]: rows pass quickly through the whole chain, and only one
 //!   node, their home, keeps a copy. This is Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
 //!   (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of one hop and one scan.
@@ -86,7 +86,7 @@ use tidegate_operators::rows::Retention;
 pub enum HandshakeAlgorithm {
     /// Rows pass through the chain without delay, and only their home node keeps them.
     LowLatency,
-    /// Rows move at the speed of the windows.
+    /// Rows move at the speed at which the windows advance.
     Original,
 }
 

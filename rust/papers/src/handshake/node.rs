@@ -57,7 +57,8 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For each side, the position in merged order of the first row of a message that ends here.
+    /// For each side, the position in merged order of the first row of a message that ends at this
+    /// node.
     pub(super) arrive: [Option<u64>; 2],
     /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: u64,

@@ -2,8 +2,8 @@
 //!
 //! Each node keeps rows for its share of the window and passes them on when newer rows have
 //! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the
-//! oldest rows have moved farthest. An expired row leaves the chain at its end. Before it leaves,
-//! the row has passed all rows of the other side that it can match.
+//! oldest rows have moved farthest. An expired row leaves at the end of the chain. By then, the row
+//! has passed all rows of the other side that it can match.
 
 use std::sync::Arc;
 

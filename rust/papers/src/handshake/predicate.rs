@@ -83,7 +83,8 @@ pub trait Lookup<L, R>: Send + Sync {
 /// Data structures that look up rows by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStructure {
-    /// A hash table, for predicates with an equality. Both ends of a reach are then equal.
+    /// A hash table, for predicates with an equality. With an equality, both ends of a reach are
+    /// the same value.
     Hash,
     /// An ordered index, for predicates with a band. A node uses such an index only while few of
     /// its rows are in reach.

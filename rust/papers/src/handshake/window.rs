@@ -115,8 +115,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Divides the rows into `shares` equal parts, and returns the number below which the oldest
-    /// `share` parts lie.
+    /// Divides the rows into `shares` equal parts, and returns the number of the first row after
+    /// the oldest `share` parts.
     pub(super) fn oldest(&self, share: usize, shares: usize) -> u64 {
         self.first + (u128::from(self.next - self.first) * share as u128 / shares as u128) as u64
     }

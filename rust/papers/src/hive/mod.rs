@@ -246,7 +246,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
             .unwrap_or(i64::MAX)
     }
 
-    /// Returns the number of winsets that were handed out and whose memory has not been freed.
+    /// Returns the number of winsets that were handed out but have not been freed.
     pub fn unfreed(&self) -> usize {
         self.garbage.len()
     }

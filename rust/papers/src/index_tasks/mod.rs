@@ -38,7 +38,7 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! *Remove*: the thread removes some rows from either side that no task searches for any more.
+//! *Remove*: the thread removes some rows of either side for which no task searches any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
 //! of when it is assigned. These boundaries are computed from the row's position in the merged
@@ -303,7 +303,8 @@ impl TaskJoin {
         results
     }
 
-    /// Finds the matches of a row, given the other side's edge and the position in its index.
+    /// Finds the matches of a row, given the other side's edge and the position in that side's
+    /// index.
     fn find_row(
         &self,
         row: &TaskRow,

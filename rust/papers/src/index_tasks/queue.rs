@@ -109,7 +109,7 @@ impl Queue {
 }
 
 impl TaskJoin {
-    /// Takes the next work out of the queue, together with the indexes for it.
+    /// Takes the next piece of work from the queue, together with the indexes that the work needs.
     pub(super) fn acquire(&self, indexes: &mut Indexes) -> NextWork {
         self.queue.with(|queue| {
             if queue.is_blocked {

@@ -8,7 +8,7 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// The side and key of each row, in order of arrival. There are either two sides or one.
+/// The side and key of each row, in order of arrival. There are one or two sides.
 type Rows = Vec<(usize, Option<i64>)>;
 
 /// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys

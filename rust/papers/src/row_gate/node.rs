@@ -141,7 +141,8 @@ impl<T> Node<T> {
         next
     }
 
-    /// Sets the link on `level` of this node, which is not reachable there yet, to `next`.
+    /// Sets this node's link on `level` to `next`. The node must not be reachable on that level
+    /// yet.
     #[inline]
     pub(super) fn prepare(&self, level: usize, next: Option<&Node<T>>) {
         // Relaxed: published by the Release of `insert_after`.
@@ -185,7 +186,7 @@ pub(super) struct Head<T> {
 pub(super) struct Segment<T> {
     nodes: Box<[RaceCell<MaybeUninit<Node<T>>>]>,
     /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
-    /// have height 1, because heights only make searches shorter.
+    /// have height 1. Greater heights only make searches shorter.
     tower: Box<[Link<T>]>,
     /// The number of nodes handed out. The source writes this number, and the reclaimer reads it
     /// when the segment is full or its source has been dropped.
@@ -420,10 +421,10 @@ impl<T> Hold<T> {
     }
 }
 
-/// A position in the list that several readers move. The reader that moves it to a row wins the
-/// row.
+/// A position in the list that several readers move. The reader that moves the position to a row
+/// wins that row.
 pub(super) struct SharedPlace<T> {
-    /// The row won last. The readers of the group move this position, and only forward.
+    /// The row won last. The readers of the group move this position, but only forward.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 

@@ -181,8 +181,8 @@ impl GatedScaleJoin {
         })
     }
 
-    /// Returns the conditions with the numbers of more rows. If a number does not fit, returns
-    /// `None` from then on.
+    /// Returns the conditions with the numbers of additional rows. If a number does not fit,
+    /// returns `None` from then on.
     fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");

@@ -49,7 +49,7 @@
 //!
 //! A row is stored once and passed to one thread. However, this thread walks node by node through
 //! the whole team's lists, to which other threads have just written. With a team of one joiner, the
-//! algorithm is key parallelism with a slower list.
+//! algorithm amounts to key parallelism with a slower list.
 //!
 //! # Files
 //!

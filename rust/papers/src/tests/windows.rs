@@ -1,6 +1,6 @@
 //! Compares sliding-window joins with Kang's three-step procedure, row by row. All algorithms and
-//! thread counts must return the same results. Among the properties of the division of work, only
-//! the balance between threads is tested here.
+//! thread counts must return the same results. These tests also check that the work is balanced
+//! between threads.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;

@@ -24,8 +24,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// done.
 ///
 /// Adjacent tasks share a thread, which runs them in turns. A task stays on its thread. If the
-/// driver's threads [last](Driver::lasting), the next call with the same number of tasks runs the
-/// task on the same thread. A panic in a task ends all tasks and is resumed on the caller's thread.
+/// driver's threads [persist](Driver::lasting), the next call with the same number of tasks runs
+/// the task on the same thread. A panic in a task ends all tasks and is resumed on the caller's
+/// thread.
 pub fn take_turns<T: FnMut() -> Turn + Send>(
     driver: &Driver,
     tasks: Vec<T>,

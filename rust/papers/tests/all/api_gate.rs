@@ -207,7 +207,8 @@ fn a_part_that_does_not_exist_is_refused() {
     let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
 }
 
-/// A payload that counts how often payloads are dropped. One of them panics when it is dropped.
+/// A payload that counts how often payloads are dropped. One of the payloads panics when it is
+/// dropped.
 #[derive(Debug)]
 struct CountedPayload {
     row: usize,

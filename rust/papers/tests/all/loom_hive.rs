@@ -4,7 +4,7 @@
 //! two slots, so rare paths are taken constantly. The models detect windows and winsets that are
 //! lost or created twice, and winsets that are handed out while they can still be updated. The
 //! models also detect memory that is freed while it is read (the winset's cell is checked), and
-//! leaks of windows. `loom_gate.rs` describes the errors that the models cannot detect.
+//! windows that are leaked. `loom_gate.rs` describes the errors that the models cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};

@@ -30,7 +30,7 @@ fn find(tree: &SharedPimTree, probe: Probe) -> Vec<u32> {
 }
 
 /// Creates a tree with two subindexes: one for the keys up to 15, and one for the keys above 15.
-/// The keys of rows 0 to 31 equal their numbers.
+/// The keys of rows 0 to 31 equal the row numbers.
 fn two_subindexes() -> SharedPimTree {
     let tree = SharedPimTree::default();
     (0..32).for_each(|row| tree.insert(row.into(), row));

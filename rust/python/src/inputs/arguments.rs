@@ -65,8 +65,8 @@ pub(crate) fn name_pairs(
     items.map(|item| name_pair(argument, &item?)).collect()
 }
 
-/// Returns an end of an interval join's intervals: an argument of [`bound`], or an expression over
-/// columns.
+/// Returns one end of an interval join's intervals, given a value that [`bound`] accepts or an
+/// expression over columns.
 pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>> {
     match expression::extract_end(argument, ob)? {
         Some(expr) => Ok(Some(End::Computed(expr))),

@@ -158,8 +158,8 @@ impl Source {
         }
     }
 
-    /// Returns whether the last push was refused by the memory limit, but would fit if less memory
-    /// were held.
+    /// Returns whether the last push was refused because of the memory limit, but would fit if less
+    /// memory were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))
     }

@@ -27,7 +27,7 @@
 //!
 //! # Other ways
 //!
-//! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows.
+//! [`ScaleJoin::of_parts`] creates a join whose threads compare different parts of the windows.
 //! [`ScaleJoin::comparing_by`] creates a join whose shares compare row by row. Both constructors
 //! are used to build other algorithms for comparison. All of these algorithms find the same pairs.
 //!
@@ -103,8 +103,8 @@ const GONE: usize = 1 << 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
-    /// The index of the compared piece of that part, and the number of pieces. `None` means the
-    /// whole part.
+    /// The index of a piece of that part, and the number of pieces, if only one piece is compared.
+    /// `None` means the whole part.
     piece: Option<(usize, usize)>,
 }
 

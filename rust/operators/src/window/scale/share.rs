@@ -86,7 +86,7 @@ impl Share {
     }
 
     /// Adds rows, which are given by their offsets. The terms begin with the numbers of `gone`
-    /// dropped rows. On each side, the row with offset 0 has the number `firsts`.
+    /// dropped rows. On each side, the row with offset 0 has the number given in `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
