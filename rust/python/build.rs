@@ -2,8 +2,8 @@
 //!
 //! Users and editors read the stub `_tidegate.pyi`, so docstrings are written only there. This
 //! script copies each docstring into a macro that the bindings use, such as
-//! `manual!(interval_join)` or `manual!(Source.push)`. A public item without a docstring fails the
-//! build.
+//! `manual!(interval_join)` or `manual!(Source.push)`. The build fails if a public item has no
+//! docstring.
 
 use std::env;
 use std::fmt::Write;

@@ -10,17 +10,17 @@ use crate::trees::{Archive, ChainedIndex, ImTree, PimTree};
 pub enum IndexKind {
     /// A PIM-Tree.
     PimTree {
-        /// The number of rows in the subindexes at which they are merged, as a fraction of the rows
-        /// in the window. The fraction must be above 0 and at most 1.
+        /// The subindexes are merged once the number of their rows reaches this fraction of the
+        /// number of rows in the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
-        /// The depth of the subindexes. `None` means the least depth at which each subindex has
-        /// about one leaf of rows.
+        /// The depth of the subindexes. `None` means the smallest depth at which each subindex
+        /// contains about as many rows as a leaf.
         insertion_depth: Option<usize>,
     },
     /// An IM-Tree.
     ImTree {
-        /// The number of rows in the B+-tree at which it is merged, as a fraction of the rows in
-        /// the window. The fraction must be above 0 and at most 1.
+        /// The B+-tree is merged once the number of its rows reaches this fraction of the number of
+        /// rows in the window. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
     },
     /// A B+-tree.

@@ -12,18 +12,19 @@
 //!                    └─▶ join core 3                           ─┘
 //! ```
 //!
-//! Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream Join Architecture with
-//! Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate from comparing: each join
-//! core receives every row and compares it with its share of the other side's window. The core
-//! stores the row if its own counters say that it is its turn. No core waits for another. Each node
-//! of a tree has a queue to each of its neighbours and is independent of all other nodes.
+//! The algorithm is from Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream
+//! Join Architecture with Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate
+//! from comparing: each join core receives every row and compares it with its share of the other
+//! side's window. The core stores the row if its own counters show that it is this core's turn. No
+//! core waits for another. Each node of a tree has a queue to each of its neighbours and is
+//! independent of all other nodes.
 //!
 //! The order of the results has a *precision*, which limits how far results can be out of order.
 //! The distribution tree sends a *punctuation* through all join cores after every [`PRECISION`]
 //! rows. A node of the storage tree passes on its children's results as they arrive. When a child
 //! has sent a punctuation, the node waits for the other child's punctuation, and then passes on a
-//! single one. Results between two punctuations are therefore in any order, but no result crosses a
-//! punctuation.
+//! single punctuation. Results between two punctuations can therefore be in any order, but no
+//! result crosses a punctuation.
 //!
 //! # Departures
 //!
@@ -31,8 +32,8 @@
 //!    operator's own gate has already merged several physical streams.
 //!
 //! 2. Results have to be in the same order as the rows. At the end of the storage tree, the results
-//!    between two punctuations are sorted by row. The precision determines how many results are
-//!    sorted together.
+//!    between two punctuations are sorted by row. The precision therefore determines how many
+//!    results are sorted together.
 //!
 //! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
 //!    passed.
@@ -183,7 +184,7 @@ fn storage<'a, T: Send + 'a>(leaves: usize, nodes: &mut Vec<Stage<'a>>) -> (Vec<
     (queues.into(), root)
 }
 
-/// Sends the rows, a punctuation after every few rows, and the end.
+/// Sends the rows, with a punctuation after every few rows, and then an end message.
 fn feed<'a>(rows: Range<usize>, out: Out<u32>) -> Stage<'a> {
     let last = rows.end;
     let sent = rows.clone().flat_map(move |row| {
@@ -307,7 +308,7 @@ enum Lead {
     End,
 }
 
-/// A queue to a neighbour, and a message for which the queue has no room yet.
+/// A queue to a neighbour, and a message that is waiting for room in the queue.
 #[derive(Debug)]
 struct NeighbourOutlet<T> {
     queue: Out<T>,
@@ -359,8 +360,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends all rows through both trees. Each core answers with the results of `answer`. Returns
-    /// the output, divided at punctuations.
+    /// Sends all rows through both trees. Each core responds with the results of `answer`. Returns
+    /// the output, split at punctuations.
     fn through(
         rows: usize,
         cores: usize,

@@ -1,9 +1,9 @@
 //! Lists of rows sorted by time, one per key. One thread adds rows to these lists while any number
 //! of threads read them.
 //!
-//! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
-//! Processors in OpenMLDB" (ICDE 2023). This is the time-travel data structure of Scale-OIJ, in
-//! which each key has a skip list of its rows, newest first.
+//! This is the time-travel data structure of Scale-OIJ, in which each key has a skip list of its
+//! rows, newest first. It is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval
+//! Join on Modern Multicore Processors in OpenMLDB" (ICDE 2023).
 //!
 //! ```text
 //!         level 1   head ───────────────▶ 19 ──────────────▶ ·
@@ -21,27 +21,27 @@
 //! - T1. A node is completely written before it is linked. The store that links the node releases
 //!   it to the load that finds it. A reader therefore sees each node with its time, its row and its
 //!   successor.
-//! - T2. The writer links a row at level 0 first, and then at the higher levels, so a path down
-//!   from any level ends at an existing row. A new highest level is linked to the level below
-//!   before the head of the list refers to it.
+//! - T2. The writer links a row at level 0 first, and then at the higher levels, so every downward
+//!   path ends at an existing row. A new highest level is linked to the level below before the head
+//!   of the list refers to it.
 //! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
-//!   the same time. A reader that has already passed the position of the new row does not see the
-//!   row; other readers do.
+//!   the same time. Readers that have already passed the new row's position do not see the row, but
+//!   all other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
 //!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader that is at
 //!   such a row therefore continues to the end of the list.
 //!
 //! A row that is in its list when a reader starts, and that is not cut off during the search, is
-//! found exactly once, at its position. A row that is inserted during the search is found once or
-//! not at all. The searching thread must select the rows it needs by their numbers.
+//! found exactly once, at its position. A row that is inserted during the search is found at most
+//! once. The searching thread must select the rows it needs by their numbers.
 //!
 //! # Departures
 //!
 //! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
 //!
-//! 2. In the published code, a search may be led past matching rows if a row is inserted in
-//!    between, as a comment there says. In this implementation, each step uses only the link that
-//!    it has read to decide where to go.
+//! 2. In the published code, a search can skip matching rows if a row is inserted in the meantime,
+//!    as a comment in that code explains. In this implementation, each step of a search depends
+//!    only on the link that it has read.
 //!
 //! # Trade-offs
 //!
@@ -55,7 +55,7 @@ use super::pieces::Pieces;
 /// Used in place of a node's number if there is no node.
 const NONE: u32 = u32::MAX;
 
-/// One in this many rows is also in the level above. The number is a power of two.
+/// On average, one row in this many is also on the next higher level. The number is a power of two.
 const BRANCHING: u32 = if cfg!(any(test, loom)) { 2 } else { 4 };
 
 /// The maximum number of levels in a list.
@@ -123,11 +123,11 @@ struct KeyHead(AtomicU32);
 /// A row at one level of its list, or the node before the first row at this level.
 #[derive(Debug)]
 struct Node {
-    /// The time of the row. For a node before all rows, the number of levels below it.
+    /// The time of the row. If the node precedes all rows, the number of levels below it.
     ts: AtomicI64,
     /// The next node: an older row, or one with the same time that was inserted earlier.
     older: AtomicU32,
-    /// The same row in the level below. At level 0, the number of the row.
+    /// The same row at the level below. At level 0, the number of the row.
     below: AtomicU32,
 }
 
@@ -203,7 +203,7 @@ impl ListState {
     }
 
     /// Descends from a key's highest level past all rows for which `passes` returns `true`. These
-    /// rows are newer than all others. Reports each level, the last node passed there, and its
+    /// rows must be newer than all other rows. For each level, reports the last node passed and its
     /// successor.
     #[inline]
     fn go_down(
@@ -270,8 +270,8 @@ impl ListWriter<'_> {
         }
     }
 
-    /// Returns the first node of a key at its highest level, and the number of its levels, which is
-    /// at least `height`.
+    /// Returns the first node of a key at its highest level, and the number of the key's levels,
+    /// which is at least `height`.
     fn top_of(&mut self, key: u32, height: usize) -> (u32, usize) {
         let mut top = self.shared.top(key);
         let mut levels = top.map_or(0, |top| self.shared.node(top).ts() as usize + 1);

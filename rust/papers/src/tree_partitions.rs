@@ -6,7 +6,7 @@
 //!                └─▶ thread 1: trees of rows 1, 3, 5 .. ─▶ matches of every row ─┘
 //! ```
 //!
-//! The low-latency handshake join, SplitJoin and BiStream assign rows to cores in turn, and send
+//! The low-latency handshake join, SplitJoin and BiStream store rows on the cores in turn, and send
 //! every row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
 //! Multicore CPU", section 2.2.3, give each core a tree of its rows, and compare their join with
 //! this one (Figure 8a). No tree is shared, so there are no locks. However, each search is repeated
@@ -14,8 +14,8 @@
 //!
 //! # Departures
 //!
-//! 1. Threads search for a group of rows at a time and synchronize after each group. A group
-//!    contains few rows at first, and more as long as the rows have few matches.
+//! 1. Threads search for the matches of a group of rows at a time, and synchronize after each
+//!    group. A group contains few rows at first, and more as long as the rows have few matches.
 //!
 //! 2. The caller sorts the matches of all threads.
 
@@ -40,7 +40,7 @@ const MATCHES: usize = if cfg!(test) { 20 } else { 1 << 16 };
 #[derive(Debug)]
 pub struct TreePartitions {
     partitions: Vec<Partition>,
-    /// The oldest row of each side that is in a tree.
+    /// For each side, the oldest row that is in a tree.
     indexed: Vec<u64>,
     /// The number of rows that are searched for together next.
     together: usize,
@@ -78,7 +78,8 @@ impl TreePartitions {
         }
     }
 
-    /// Makes every partition insert its share of the given rows, and search for all of them.
+    /// Makes every partition insert its share of the given rows, and search for the matches of all
+    /// given rows.
     fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);
@@ -108,7 +109,7 @@ impl TreePartitions {
         found
     }
 
-    /// Removes the rows of a side before the row with the given number.
+    /// Removes a side's rows before the row with the given number.
     fn remove_before(&mut self, rows: &Rows, side: usize, number: u64) {
         let from = self.indexed[side];
         let entries = rows.entries(side, from..number.max(from));

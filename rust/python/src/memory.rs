@@ -14,7 +14,7 @@ pub(crate) fn release_memory(py: Python<'_>) -> bool {
     released(py, tidegate::release_memory)
 }
 
-/// Sets how much memory is kept, according to the environment variable.
+/// Sets the amount of memory to keep, as specified by the environment variable.
 pub(crate) fn keep_as_told() -> PyResult<()> {
     let Some(told) = std::env::var_os(VARIABLE).filter(|told| !told.is_empty()) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Finds the pairs of two whole tables, using a join of sliding windows.
+//! Finds the matching pairs of rows in two whole tables, using a sliding-window join.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;

@@ -1,6 +1,6 @@
 //! Checks the joins against Kang's three-step procedure, row by row. All algorithms return the same
-//! results for any number of threads. How fast the threads share their work is measured elsewhere,
-//! but the balance is checked here.
+//! results for any number of threads. These tests also check that the work is balanced between the
+//! threads.
 
 use std::ops::Range;
 

@@ -2,8 +2,8 @@
 //!
 //! `oracle_*` compares the results for small random data with those of code that visits every row
 //! for every window. `differential_*` compares the results for different thread counts. The data is
-//! large enough to have many parts. `streaming_*` compares the results for rows that arrive epoch
-//! by epoch with those for whole tables.
+//! large enough to be divided into many parts. `streaming_*` compares the results for rows that
+//! arrive epoch by epoch with those for whole tables.
 
 mod cases;
 mod user;

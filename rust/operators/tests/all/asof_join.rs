@@ -1,5 +1,5 @@
 //! Checks the as-of join against a nested loop on small random inputs, with every strategy and
-//! several thread counts. Large inputs are checked against a search among each key's rows.
+//! several thread counts. Large inputs are checked by searching each key's rows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ fn listed(how: How, partners: impl Iterator<Item = Option<u32>>) -> Rows {
     rows.map(|(l, partner)| (l, partner.filter(|_| how.pairs()).unwrap_or(NO_ROW))).collect()
 }
 
-/// Lists the result of the join in ranges of `cut` rows.
+/// Returns the result of the join, which is listed `cut` rows at a time.
 fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
     let output = Output::new(Arc::new(matches), how, driver).unwrap();
     let batches = driver.map(output.cut(cut), |range| {

@@ -132,7 +132,7 @@ proptest! {
     }
 }
 
-/// Returns integers below `below`. The higher the power, the more of them are small.
+/// Returns integers below `below`. A higher power makes small integers more frequent.
 fn values(rows: usize, below: f64, power: i32, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let mut random = || {

@@ -71,7 +71,7 @@ fn oracle(
     rows
 }
 
-/// Computes the join on this number of threads, and lists its result in ranges of `cut` rows.
+/// Computes the join with this number of threads, and lists its result `cut` rows at a time.
 fn join(
     left: &Table,
     right: &Table,
@@ -131,7 +131,7 @@ fn inputs() -> impl Strategy<Value = (Table, Table, Interval)> {
     })
 }
 
-/// Returns the right rows within the ends of each left row, in row order.
+/// Returns the right rows in each left row's interval, in row order.
 fn rows_within(
     (left, right): (&Table, &Table),
     keys: usize,

@@ -1,5 +1,5 @@
 //! Checks the overlap join against a nested loop on small random inputs, with several thread
-//! counts. Large inputs are checked against counts from sorted starts and ends.
+//! counts. Large inputs are checked against counts computed from the sorted starts and ends.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -116,7 +116,8 @@ proptest! {
     }
 }
 
-/// Returns the lengths of intervals. Most of them are short, but a few cover the whole time range.
+/// Returns the lengths of intervals. Most intervals are short, but a few cover the whole time
+/// range.
 fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     let length = |row: i64| match (row * 7_919 + seed) % 1_000 {
         0 => 1 << 40,

@@ -36,8 +36,8 @@ impl<Q: QueueEnd> Drop for Input<Q> {
 }
 
 /// Returns one stage per source, which adds the source's rows to a queue, and a function that
-/// returns the rows in merged order. The next row is chosen from the first rows of all queues, once
-/// no queue is empty.
+/// returns the rows in merged order. Once every queue contains a row, the next row is chosen from
+/// the first rows of all queues.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
@@ -97,10 +97,10 @@ impl QueueEnd for LockedQueue {
     }
 }
 
-/// A list to which one thread appends and from which another removes, without waiting for each
-/// other: the queue of Michael and Scott, "Simple, fast, and practical non-blocking and blocking
-/// concurrent queue algorithms" (1996), with one thread at each end. Each end refers to the entry
-/// that was added or removed last.
+/// A list to which one thread appends entries while another thread removes them. Neither thread
+/// waits for the other. This is the queue of Michael and Scott, "Simple, fast, and practical
+/// non-blocking and blocking concurrent queue algorithms" (1996), with one thread at each end. Each
+/// end refers to the entry that was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {

@@ -1,4 +1,4 @@
-//! Windows by slice and key, which are updated by a single thread.
+//! Windows, stored by slice and key and updated by a single thread.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -28,7 +28,7 @@ pub struct Collector {
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// The number of results taken, which the node reads.
+    /// The number of results that have been taken, for the node to read.
     pub(super) mark: Arc<HighWater>,
 }
 
@@ -106,14 +106,14 @@ impl Collector {
     }
 }
 
-/// The results of 2^SHIFT positions in merged order are sorted together. There are few enough of
-/// them to be sorted within a cache.
+/// The results of 2^SHIFT positions in merged order are sorted together. These results are few
+/// enough to be sorted within a cache.
 const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 
 /// Emits results in order, as soon as no earlier results can be found.
 #[derive(Debug, Default)]
 struct Sorter {
-    /// Results by position, in buckets. The first bucket is number `first`.
+    /// Results by position, in buckets. The first bucket has the number `first`.
     buckets: VecDeque<Vec<ResultPair>>,
     first: u64,
     held: usize,

@@ -1,8 +1,8 @@
 //! The entry of the chain, in which rows wait until there is room for them.
 //!
 //! The threads of the end nodes feed the chain after they have made room in it, and the caller
-//! feeds it when it adds rows. The chain is therefore fed as long as rows are waiting, even between
-//! calls.
+//! feeds the chain when adding rows. The chain is therefore fed as long as rows are waiting, even
+//! between calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tidegate_operators::rows::Side;
 /// compare several new rows with each part of its window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate limit on the number of pairs found by the rows of one burst. Enough memory is
+/// The approximate limit on the number of pairs found for the rows of one burst. Enough memory is
 /// reserved for the pairs of all bursts in the chain.
 const BURST_PAIRS: u64 = 1 << 18;
 
@@ -102,7 +102,7 @@ impl Pace {
 pub(super) struct Progress {
     /// The number of rows that all nodes have handled, together with all rows before them.
     pub(super) handled: u64,
-    /// True if nothing is in flight and nothing is waiting.
+    /// True if no rows are in flight or waiting.
     pub(super) is_idle: bool,
     /// True if all rows that will ever arrive have been fed.
     pub(super) has_ended: bool,
@@ -119,8 +119,8 @@ pub(super) struct FeedEntry<P: Predicate> {
     /// The number of punctuations to send after the rows.
     punctuations: usize,
     has_ended: bool,
-    /// Positions in merged order. Each position is stored with the first row of each side that
-    /// results from there onwards can contain.
+    /// Positions in merged order. Each position is stored with the first row on each side that can
+    /// occur in results at or after the position.
     firsts: VecDeque<(u64, [u64; 2])>,
     /// The number of handled rows that the caller is waiting for, and the last number for which the
     /// caller was woken.
@@ -228,8 +228,8 @@ impl<P: Predicate> FeedEntry<P> {
     }
 
     /// Expires the rows that no row at `now` or later can match; `None` means the end of time.
-    /// Returns the first row of each side that results from the position `given` onwards can
-    /// contain.
+    /// Returns the first row on each side that can occur in results at or after the position
+    /// `given`.
     pub(super) fn expire(&mut self, now: Option<i64>, given: u64) -> [u64; 2] {
         match now {
             Some(now) => self.feed.tracker.expire(now),

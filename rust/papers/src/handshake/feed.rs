@@ -35,7 +35,7 @@ pub struct Feed<P: Predicate> {
     arrived: [Arc<ArrivalMarks>; 2],
     /// The number of messages sent in each direction.
     sent: [u64; 2],
-    /// The number of rows of each side for which each node is the home.
+    /// For each side and each node, the number of rows whose home is that node.
     homes: [Vec<u64>; 2],
     /// The number of rows fed.
     pub(super) rows: u64,
@@ -120,7 +120,7 @@ impl<P: Predicate> Feed<P> {
     }
 
     /// Expires all rows. After the next message has passed through the chain, every node knows that
-    /// all rows have expired. In the original algorithm, the message after that moves the rows that
+    /// all rows have expired. In the original algorithm, the subsequent message moves the rows that
     /// are still resting in the chain.
     pub fn end(&mut self) {
         self.tracker.end();
@@ -141,7 +141,8 @@ impl<P: Predicate> Feed<P> {
     }
 }
 
-/// Copies rows into a chunk. The chunk's home is the node that is the home of the fewest rows.
+/// Copies rows into a chunk. The chunk's home is the node to which the fewest rows have been
+/// assigned.
 fn chunk<C: Columns>(
     homes: &mut [u64],
     places: Vec<WindowPlace>,

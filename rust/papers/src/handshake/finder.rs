@@ -74,7 +74,7 @@ impl<P: Predicate> Finder<P> {
         }
     }
 
-    /// Compares new right rows with those left rows numbered below `limit` that the node keeps.
+    /// Compares new right rows with the node's left rows that are numbered below `limit`.
     pub(super) fn right_meets(
         &mut self,
         right: &Chunk<P::Right>,
@@ -119,7 +119,7 @@ impl<P: Predicate> Finder<P> {
         self.keep(left.places(), right.places());
     }
 
-    /// Keeps only the pairs that the windows allow.
+    /// Keeps only the pairs whose rows are within the windows.
     fn keep(&mut self, left: &[WindowPlace], right: &[WindowPlace]) {
         for pair in self.pairs.drain(..) {
             let (left, right) = (&left[pair.left as usize], &right[pair.right as usize]);

@@ -10,9 +10,9 @@ use super::window::WindowPlace;
 /// The number of rows below which an ordered index is not worth maintaining.
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
-/// The size of the sample that decides whether an ordered index pays off: the number of new rows,
-/// and the number of pairs with kept rows. An index pays off if fewer than one pair in `PAYS` has
-/// values within reach.
+/// The size of the sample that determines whether an ordered index pays off: the number of new
+/// rows, and the number of pairs that consist of a new row and a kept row. An index pays off if
+/// fewer than one pair in `PAYS` has values within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
@@ -43,8 +43,8 @@ impl<C> Chunk<C> {
 /// Rows of one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
-    /// Rows before `start` have been removed. Their memory is freed once there are as many removed
-    /// rows as other rows.
+    /// Rows before `start` have been removed. The memory of removed rows is freed once at least
+    /// half of all rows have been removed.
     places: Vec<WindowPlace>,
     columns: C,
     start: usize,
@@ -143,8 +143,8 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// Returns the rows numbered below `limit` that new rows of the other side can meet. The range
-    /// may also include rows that only some of the new rows can meet.
+    /// Returns the range of rows numbered below `limit` that new rows of the other side can meet.
+    /// The range may also include rows that only some of the new rows can meet.
     pub(super) fn in_reach(
         &self,
         first: &WindowPlace,

@@ -1,7 +1,7 @@
 //! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
 //! 14).
 //!
-//! A node passes rows on before it does anything else with them. Only a row's home node keeps the
+//! Before a node does anything else with rows, it passes them on. Only a row's home node keeps the
 //! row.
 
 use std::sync::Arc;

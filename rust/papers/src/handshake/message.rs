@@ -14,7 +14,8 @@ use super::window::Span;
 /// messages than this.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A message with rows, and the numbers that the neighbour needs before it handles the rows.
+/// A message, which contains rows and the numbers that the neighbour needs before it handles these
+/// rows.
 #[derive(Debug)]
 pub(super) struct Message<C> {
     /// The rows, if the message contains any.
@@ -25,11 +26,12 @@ pub(super) struct Message<C> {
     /// - left to right: arrived at the sender (they are acknowledged),
     /// - right to left: passed the far end of the chain (their expedition has ended).
     pub(super) passed: u64,
-    /// The rows of the other side that are in their window. Earlier rows have expired.
+    /// The rows of the other side that are still in the window. Earlier rows have expired.
     pub(super) opposite: Span,
 }
 
-/// The progress of the messages in one direction. The node at the end raises the marks.
+/// The progress of the messages in one direction. The node at the end of the chain raises the
+/// marks.
 #[derive(Debug, Default)]
 pub(super) struct ArrivalMarks {
     /// The number of messages that have arrived.

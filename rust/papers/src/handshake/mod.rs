@@ -13,10 +13,10 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`HandshakeAlgorithm::Original`]: on each node, rows rest for the node's share of the window,
+//! - [`HandshakeAlgorithm::Original`]: rows rest on each node for the node's share of the window,
 //!   as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is
-//!   found when the windows have flowed far enough for its rows to meet, which takes up to half a
-//!   window.
+//!   found when the windows have flowed far enough for its rows to meet, which takes up to half the
+//!   length of a window.
 //! - [`HandshakeAlgorithm::LowLatency`]: rows pass quickly through the whole chain, and only one
 //!   node, their home, keeps a copy. This is Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
 //!   (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of one hop and one scan.
@@ -86,7 +86,7 @@ use tidegate_operators::rows::Retention;
 pub enum HandshakeAlgorithm {
     /// Rows pass through the chain without delay, and only their home node keeps them.
     LowLatency,
-    /// Rows move at the speed of the windows.
+    /// Rows move at the speed at which the windows advance.
     Original,
 }
 
@@ -114,7 +114,7 @@ impl Bells {
     }
 }
 
-/// A chain of nodes with both its ends. Each part is used by one thread at a time, and several
+/// A chain of nodes, including both ends. Each part is used by one thread at a time, and several
 /// parts may be used by the same thread.
 #[derive(Debug)]
 pub struct Chain<P: Predicate> {
@@ -139,7 +139,7 @@ impl<P: Predicate> Chain<P> {
         Self::with_bells(predicate, window, algorithm, nodes, ordered, Bells(None))
     }
 
-    /// Like [`new`](Self::new), but the nodes wait for these bells.
+    /// Like [`new`](Self::new), but the nodes' threads wait for these bells.
     fn with_bells(
         predicate: Arc<P>,
         window: Retention,

@@ -1,4 +1,4 @@
-//! A node of the chain, with the parts that both algorithms share.
+//! A node of the chain, with everything that both algorithms share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,7 +57,8 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For each side, the position in merged order of the first row of a message that ends here.
+    /// For each side, the position in merged order of the first row of a message that ends at this
+    /// node.
     pub(super) arrive: [Option<u64>; 2],
     /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: u64,
@@ -202,8 +203,9 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results, and then does the work that had to wait for them. Returns `false` if the
-    /// results cannot be sent yet; in that case, the node handles no further messages.
+    /// Sends the results, and then does the work that has been deferred until they are sent.
+    /// Returns `false` if the results cannot be sent yet; in that case, the node handles no further
+    /// messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

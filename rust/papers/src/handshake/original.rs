@@ -2,8 +2,8 @@
 //!
 //! Each node keeps rows for its share of the window and passes them on when newer rows have
 //! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the
-//! oldest rows have moved farthest. An expired row leaves the chain at its end. Before it leaves,
-//! the row has passed all rows of the other side that it can match.
+//! oldest rows have moved farthest. An expired row leaves at the end of the chain. By then, the row
+//! has passed all rows of the other side that it can match.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use super::node::Core;
 use super::predicate::Predicate;
 use super::window::Span;
 
-/// The state of a node, without its rows.
+/// The state of a node, except for its rows.
 #[derive(Debug, Default)]
 pub(super) struct Original {
-    /// The rows of each side that are in their window, as reported by the last message.
+    /// The rows on each side that are still in the window, as reported by the last message.
     spans: [Span; 2],
     /// Left rows before this position in merged order have left the chain at this node.
     gone: u64,
 }
 
 impl Original {
-    /// Handles left rows that move to this node, and the right rows that are in their window.
+    /// Handles left rows that move to this node, and an update on the right rows that are still in
+    /// the window.
     pub(super) fn handle_left<P: Predicate>(
         &mut self,
         core: &mut Core<P>,
@@ -51,7 +52,8 @@ impl Original {
         }
     }
 
-    /// Handles right rows that move to this node, and the left rows that are in their window.
+    /// Handles right rows that move to this node, and an update on the left rows that are still in
+    /// the window.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,

@@ -33,7 +33,7 @@ pub struct Pair {
     pub right: u32,
 }
 
-/// Determines by value which pairs match. The join itself checks the windows.
+/// Determines which pairs of rows have matching values. The join itself checks the windows.
 pub trait Predicate: Debug + Send + Sync {
     /// The columns of left rows.
     type Left: Columns;
@@ -68,11 +68,11 @@ pub trait Lookup<L, R>: Send + Sync {
     /// Returns the values by which right rows are looked up.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
-    /// Returns the least and the greatest value that a left row can have to match a right row, or
+    /// Returns the least and the greatest value with which a left row can match a right row, or
     /// `None` if the right row matches nothing.
     fn left_reach(&self, right: &R, row: usize) -> Option<(i64, i64)>;
 
-    /// Returns the least and the greatest value that a right row can have to match a left row, or
+    /// Returns the least and the greatest value with which a right row can match a left row, or
     /// `None` if the left row matches nothing.
     fn right_reach(&self, left: &L, row: usize) -> Option<(i64, i64)>;
 
@@ -83,7 +83,8 @@ pub trait Lookup<L, R>: Send + Sync {
 /// Data structures that look up rows by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchStructure {
-    /// A hash table, for predicates with an equality. Both ends of a reach are then equal.
+    /// A hash table, for predicates with an equality. With an equality, both ends of a reach are
+    /// the same value.
     Hash,
     /// An ordered index, for predicates with a band. A node uses such an index only while few of
     /// its rows are in reach.

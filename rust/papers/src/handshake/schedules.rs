@@ -3,8 +3,8 @@
 //! A step of a node receives one message, changes state that only this node uses, and sends
 //! messages. Other nodes notice the step only through their queues. If the queues are correct, the
 //! orders of whole steps therefore cover all cases. `loom_sync.rs` tests the queues, and
-//! `loom_handshake.rs` tests the chain on threads. Rows are fed before the first step, because the
-//! time of feeding affects only how early a step is possible.
+//! `loom_handshake.rs` tests the chain on threads. All rows are fed before the first step, because
+//! the time at which a row is fed determines only how early a step is possible.
 
 use std::sync::Arc;
 
@@ -96,8 +96,8 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
     chain
 }
 
-/// Performs steps in this order. The marks are read after every step, so the test fails if a pair
-/// is found after the mark has passed it.
+/// Performs steps in this order. The marks are read after every step, so the test fails if a mark
+/// passes a pair before the pair is found.
 fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) {
     for &(node, side) in steps {
         let node = &mut chain.nodes[node];

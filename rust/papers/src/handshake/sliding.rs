@@ -1,5 +1,5 @@
-//! A handshake join that compares rows by their numbers, and turns the pairs that the chain finds
-//! into the results of any kind of join.
+//! A handshake join that compares rows by their numbers. It converts the pairs that the chain finds
+//! to the results of any kind of join.
 //!
 //! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
 //! matched, or emitted as unmatched, exactly as if each row had been joined when it arrived. In the
@@ -43,8 +43,8 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// The conditions that are compared, without any rows. Rows can be looked up by the first
-    /// condition. This is an equality if there is one, and a band otherwise.
+    /// The conditions used to compare rows. They do not contain any rows. Rows can be looked up by
+    /// the first condition. This is an equality if there is one, and a band otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
@@ -54,11 +54,11 @@ pub struct SlidingHandshake<T: Rank> {
     /// The origin of the chain's numbers: the first row of each side, and the position in merged
     /// order.
     origin: ([u64; 2], u64),
-    /// Pairs that an earlier chain found and that have not been returned yet.
+    /// Pairs found by an earlier chain that have not been returned yet.
     found: Vec<ResultPair>,
     /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
-    /// Rows whose results have not all been returned: those from the position `given` onwards, in
+    /// Rows with results that have not been returned: those from the position `given` onwards, in
     /// merged order.
     waiting: VecDeque<(i64, Side)>,
     given: u64,
@@ -213,7 +213,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.found.extend(of_chain);
     }
 
-    /// Returns the pairs that pass the filter and whose rows can match at all.
+    /// Returns the pairs that pass the filter and in which both rows can match.
     fn filter(
         &self,
         mut found: Vec<ResultPair>,

@@ -109,9 +109,9 @@ pub(super) struct Row {
     pub(super) value: i64,
 }
 
-/// Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded Streams" (ICDE 2003): each
-/// row scans the other window, old rows are removed, and the row is inserted. Rows are numbered by
-/// side.
+/// The three-step procedure of Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded
+/// Streams" (ICDE 2003): each row scans the other window, old rows are removed, and the row is
+/// inserted. Rows are numbered by side.
 pub(super) fn three_steps(
     rows: &[Row],
     window: Retention,
@@ -177,8 +177,8 @@ fn join_epochs(
     pairs
 }
 
-/// Feeds rows to a join in epochs of these lengths, in rotation, each as soon as the join accepts
-/// rows. Returns the row numbers of all pairs.
+/// Feeds rows to a join in epochs of these lengths, in rotation. Each epoch is fed as soon as the
+/// join accepts rows. Returns the row numbers of all pairs.
 fn join_ahead(
     rows: &[Row],
     cuts: &[usize],

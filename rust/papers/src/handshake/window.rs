@@ -30,14 +30,14 @@ impl WindowPlace {
     }
 }
 
-/// Numbers rows as they arrive, and tracks which of them are still in their window.
+/// Numbers rows as they arrive, and tracks which rows are still in the window.
 #[derive(Debug)]
 pub(super) struct Tracker {
     /// The lengths of the windows, by side.
     lengths: [u64; 2],
-    /// The times of the rows that are in their window, by side. `None` if windows count rows.
+    /// The times of the rows that are still in the window, by side. `None` if windows count rows.
     times: Option<[VecDeque<i64>; 2]>,
-    /// The number of the oldest row of each side that is in its window.
+    /// The number of the oldest row on each side that is still in the window.
     first: [u64; 2],
     /// The number of the next row of each side.
     next: [u64; 2],
@@ -85,7 +85,8 @@ impl Tracker {
         self.times.iter_mut().flatten().for_each(VecDeque::clear);
     }
 
-    /// Returns the first row of a side that is in its window, and the number of the next row.
+    /// Returns the number of a side's oldest row that is still in the window, and the number of the
+    /// side's next row.
     pub(super) fn span(&self, side: Side) -> Span {
         Span { first: self.first[side as usize], next: self.next[side as usize] }
     }
@@ -106,7 +107,7 @@ pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
 /// The capacity, in values, below which no memory is freed.
 const LITTLE: usize = 1 << 10;
 
-/// The rows of a side that are in its window, by number.
+/// The numbers of a side's rows that are still in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) first: u64,
@@ -114,8 +115,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Divides the rows into `shares` equal parts, and returns the number below which the oldest
-    /// `share` parts lie.
+    /// Divides the rows into `shares` equal parts, and returns the number of the first row after
+    /// the oldest `share` parts.
     pub(super) fn oldest(&self, share: usize, shares: usize) -> u64 {
         self.first + (u128::from(self.next - self.first) * share as u128 / shares as u128) as u64
     }

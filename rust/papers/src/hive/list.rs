@@ -37,7 +37,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The value has not been taken, and is not taken while it is borrowed.
+    /// The value has not been taken yet, and it is not taken while it is borrowed.
     #[inline]
     unsafe fn value(&self) -> &T {
         // SAFETY: the value was written before the node was linked (L1), and the caller guarantees
@@ -52,7 +52,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// No other thread accesses the value any more, and it has not been taken before.
+    /// No other thread accesses the value any more, and the value has not been taken yet.
     pub(super) unsafe fn take(&self) -> T {
         // SAFETY: the caller guarantees exclusive access.
         let value = self.value.with_mut(|value| unsafe { (*value).take() });
@@ -208,8 +208,8 @@ impl<T> Cursor<T> {
     }
 }
 
-/// Returns the last node on a level, from `node` onwards, that begins before `start`. Also returns
-/// the target that this node's link had when the node was found.
+/// Searches a level from `node` onwards, and returns the last node that begins before `start`. Also
+/// returns the target that this node's link had when the node was found.
 ///
 /// # Safety
 ///
@@ -275,7 +275,7 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
 }
 
 /// Returns the number of levels of a winset. Each level has a quarter of the winsets of the level
-/// below. The number depends only on the start, so nothing is random.
+/// below. The number of levels depends only on the start, so it is not random.
 fn height(start: i64) -> usize {
     let mixed = (start as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)

@@ -1,5 +1,5 @@
-//! The hive contains windows for many keys. Threads update the windows at the same time, and a
-//! window is handed out as soon as no thread can update it any more.
+//! The hive contains windows for many keys. Threads update the windows concurrently, and a window
+//! is handed out as soon as no thread can update it any more.
 //!
 //! ```text
 //! writer 0  ─ update(6, k) ─┐        ┌ start 3 ┐   ┌ start 6 ┐   ┌ start 9 ┐
@@ -13,8 +13,8 @@
 //! A *winset* contains all windows that begin at the same time. Writers find or create a winset in
 //! a list that is sorted by start, and find or create the window for their key in the winset's
 //! trie. No thread waits for another: if two writers try to create the same winset, one succeeds,
-//! and both use that winset. Threads that update the same window at the same time share it by
-//! reference, so the window's type determines how they synchronize.
+//! and both use that winset. Threads that update a window at the same time share it by reference,
+//! so the window's type determines how they synchronize.
 //!
 //! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
@@ -104,12 +104,12 @@ struct HiveState<V, N> {
 /// A writer's progress, which the reader can see.
 #[derive(Debug)]
 struct WriterPlace {
-    /// The writer updates no window that begins before this promise: the paper's `written`. Only
-    /// the writer changes the promise, which never decreases. The promise is `i64::MAX` once the
-    /// writer has been dropped.
+    /// The writer no longer updates any window that begins before this promise: the paper's
+    /// `written`. Only the writer changes the promise, which never decreases. The promise is
+    /// `i64::MAX` once the writer has been dropped.
     promise: CachePadded<AtomicI64>,
-    /// The writer accesses no winset that begins before this hold. Only the writer changes the
-    /// hold, which never decreases.
+    /// The writer no longer accesses any winset that begins before this hold. Only the writer
+    /// changes the hold, which never decreases.
     hold: CachePadded<AtomicI64>,
 }
 
@@ -144,8 +144,8 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     ///
     /// # Panics
     ///
-    /// Panics if `start` is before the promise, or if it is `i64::MAX`, which is later than any
-    /// time.
+    /// Panics if `start` is before the promise, or if `start` is `i64::MAX`, which is later than
+    /// any time.
     #[inline]
     pub fn update(&mut self, start: i64, key: u32, update: impl FnOnce(&V)) {
         // Relaxed: only this thread writes it.
@@ -246,7 +246,7 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveReader<V, N> {
             .unwrap_or(i64::MAX)
     }
 
-    /// Returns the number of winsets that were handed out and whose memory has not been freed.
+    /// Returns the number of winsets that were handed out but have not been freed.
     pub fn unfreed(&self) -> usize {
         self.garbage.len()
     }

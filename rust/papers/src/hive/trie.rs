@@ -27,7 +27,8 @@ const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
 /// The number of slots of a node.
 const SLOTS: usize = 1 << BITS;
 
-/// A slot of a node. The lowest bit of the pointer distinguishes entries from nodes.
+/// A slot of a node. The lowest bit of the pointer is set if the slot contains a node instead of an
+/// entry.
 type Slot<V> = AtomicPtr<SlotTarget<V>>;
 
 /// The target of a slot.
@@ -37,8 +38,8 @@ struct SlotTarget<V> {
     value: V,
 }
 
-/// Slots for the next bits. The lowest bit of a pointer to a node distinguishes it from a pointer
-/// to an entry.
+/// Slots for the next bits. The lowest bit is set in pointers to nodes, but not in pointers to
+/// entries.
 #[repr(align(8))]
 struct Node<V>([Slot<V>; SLOTS]);
 
@@ -60,13 +61,12 @@ impl<V> Node<V> {
     }
 }
 
-/// Returns a tagged pointer to a node. The lowest bit distinguishes the pointer from one to an
-/// entry.
+/// Returns a tagged pointer to a node. Its lowest bit is set, unlike that of a pointer to an entry.
 fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
     node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }
 
-/// Returns the node to which a tagged pointer refers.
+/// Returns the node to which a pointer refers, or `None` if the pointer is not tagged.
 fn node_of<V>(pointer: *mut SlotTarget<V>) -> Option<*mut Node<V>> {
     (pointer.addr() & 1 == 1).then(|| pointer.map_addr(|address| address & !1).cast())
 }

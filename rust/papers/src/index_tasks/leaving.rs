@@ -18,7 +18,7 @@ pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,
     /// The number of rows that can be removed because no active or future task searches for them.
     upto: HighWater,
-    /// The number of rows that threads are removing or have removed.
+    /// The number of rows that have been removed or are being removed.
     taken: TryLock<usize>,
 }
 
@@ -63,7 +63,7 @@ impl LeavingRows {
         })?
     }
 
-    /// Returns a row by its position.
+    /// Returns the row at the given position.
     pub(super) fn row(&self, at: usize) -> Entry {
         self.rows[at]
     }

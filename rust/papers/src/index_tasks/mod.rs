@@ -10,13 +10,13 @@
 //!         from                         edge                        upto
 //! ```
 //!
-//! Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a Multicore CPU" (SIGMOD 2020),
-//! section 4. A task's steps:
+//! The join is from section 4 of Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
+//! Multicore CPU" (SIGMOD 2020). A task's steps:
 //!
 //! 1. *Acquire*: some rows become active, and the thread receives the current indexes. The edge
 //!    cannot move past the oldest active task, and rows at or after the edge are compared one by
 //!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
-//!    an interrupted thread would make the others compare every row after its task.
+//!    if a thread were interrupted, the others would have to compare every row after its task.
 //!
 //! 2. *Find*: for each row, the thread reads the other side's edge. The thread searches the index
 //!    for rows before the edge, and compares the rows from the edge onwards one by one.
@@ -38,7 +38,7 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! *Remove*: the thread removes some rows from either side that no task searches for any more.
+//! *Remove*: the thread removes some rows of either side for which no task searches any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
 //! of when it is assigned. These boundaries are computed from the row's position in the merged
@@ -71,7 +71,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
 /// The number of rows per task. The paper uses eight. With more rows, more memory accesses overlap.
-/// The time saved exceeds the cost of additional comparisons with rows that are not indexed yet.
+/// The time saved outweighs the additional comparisons with rows that are not indexed yet.
 const TASK_ROWS: usize = 64;
 
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
@@ -220,8 +220,8 @@ impl TaskJoin {
         }
     }
 
-    /// Adds rows to the queue. Numbers increase within each side. All previous rows must have been
-    /// processed.
+    /// Adds rows to the queue. Numbers increase within each side. All rows added previously must
+    /// have been processed.
     pub fn queue_up(&mut self, rows: Vec<TaskRow>) {
         let count = self.queue.with(|queue| queue.sides.len());
         let mut sides: Vec<Side> = (0..count).map(|_| Side::new()).collect();
@@ -303,7 +303,8 @@ impl TaskJoin {
         results
     }
 
-    /// Finds the matches of a row, given the other side's edge and the position in its index.
+    /// Finds the matches of a row, given the other side's edge and the position in that side's
+    /// index.
     fn find_row(
         &self,
         row: &TaskRow,
@@ -340,8 +341,7 @@ impl TaskJoin {
         }
     }
 
-    /// Inserts those of the given rows that belong to a side into the side's index, and marks the
-    /// rows.
+    /// Inserts the given rows that belong to a side into that side's index, and marks them.
     fn index(&self, side: usize, rows: Rows, index: &SharedIndex) {
         let rows = &self.rows[rows];
         for rows in rows.chunks(LOCATED) {
@@ -386,7 +386,7 @@ impl TaskJoin {
         }
     }
 
-    /// Takes the results of completed tasks in order, unless another thread is doing so.
+    /// Takes the results of completed tasks in order, unless another thread is already doing so.
     fn propagate(&self) {
         self.output.try_with(|output| {
             let before = output.row;

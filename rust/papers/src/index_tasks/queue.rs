@@ -24,7 +24,8 @@ pub(super) struct Queue {
     pub(super) is_merging: bool,
     /// The number of completed merges.
     pub(super) merges: u64,
-    /// Counts the changes to the indexes and to whether tasks insert into them.
+    /// The number of times that an index was replaced, or that inserts into an index were enabled
+    /// or disabled.
     pub(super) changes: u64,
     pub(super) sides: Vec<SideIndex>,
 }
@@ -43,8 +44,8 @@ pub(super) struct SideIndex {
 /// threads slow each other down if they repeatedly acquire and release references to the same tree.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
-    /// The queue's number of index changes when these indexes were last up to date, or `None` if
-    /// they never were.
+    /// The queue's number of index changes when these indexes were last updated, or `None` if they
+    /// have never been updated.
     changes: Option<u64>,
     pub(super) trees: Vec<SharedIndex>,
     /// Marks the sides for which tasks insert their rows.
@@ -56,11 +57,11 @@ pub(super) struct Indexes {
 pub(super) enum NextWork {
     /// Rows that the thread processes.
     Task(Rows),
-    /// The thread needs to merge the index of this side.
+    /// The thread needs to merge this side's index.
     Merge(usize, Arc<SharedPimTree>, MergeOptions),
     /// The thread needs to wait until another thread has finished something.
     Wait,
-    /// Everything before this row has been handed out, and no more rows are handed out for now.
+    /// All rows before this one have been handed out, and no more rows are handed out for now.
     Nothing(usize),
 }
 
@@ -108,7 +109,7 @@ impl Queue {
 }
 
 impl TaskJoin {
-    /// Takes the next work out of the queue, together with the indexes for it.
+    /// Takes the next piece of work from the queue, together with the indexes that the work needs.
     pub(super) fn acquire(&self, indexes: &mut Indexes) -> NextWork {
         self.queue.with(|queue| {
             if queue.is_blocked {

@@ -8,7 +8,7 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// The side and key of each row, in order of arrival. There are either two sides or one.
+/// The side and key of each row, in order of arrival. There are one or two sides.
 type Rows = Vec<(usize, Option<i64>)>;
 
 /// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
@@ -146,8 +146,7 @@ proptest! {
     }
 }
 
-/// Uses more threads than there are cores and merges all the time, so that rare cases occur often
-/// enough.
+/// Uses more threads than cores and merges constantly, so that rare cases occur often enough.
 #[test]
 #[ignore = "takes some ten seconds"]
 fn stress_tasks_on_up_to_sixteen_threads() {

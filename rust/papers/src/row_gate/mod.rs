@@ -1,8 +1,8 @@
 //! The row gate hands out rows one at a time from a lock-free list, with the lowest latency. The
 //! readers of a row gate can also share the stream, as in the T-Gate.
 //!
-//! The row gate fulfils the contract of [`gate`](tidegate_structures::gate): row by row, its stream
-//! equals that of the [`BlockGate`](tidegate_structures::gate::BlockGate).
+//! The row gate fulfils the contract of [`gate`](tidegate_structures::gate): it returns exactly the
+//! same rows, in the same order, as the [`BlockGate`](tidegate_structures::gate::BlockGate).
 //!
 //! ```
 //! use tidegate_structures::gate::Next;

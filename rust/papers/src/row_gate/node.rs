@@ -18,9 +18,9 @@ use tidegate_structures::gate::Key;
 /// position on the top level onwards, so additional levels would keep more memory.
 pub(super) const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 6 };
 
-/// The number of nodes in a source's first segment, and in its largest segment. Sources with one
-/// row each should use little memory even if there are 10 000 of them, and a busy source should
-/// seldom allocate.
+/// The number of nodes in a source's first segment, and the maximum number in a segment. Sources
+/// with one row each should use little memory even if there are 10 000 of them, and a busy source
+/// should seldom allocate.
 const FIRST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 8 };
 const LARGEST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 256 };
 
@@ -43,7 +43,7 @@ pub(super) struct Node<T> {
 
 type Link<T> = AtomicPtr<Node<T>>;
 
-/// A pointer, kept from one call to the next, to a node that may have been freed.
+/// A pointer that is kept from one call to the next. Its node may have been freed.
 pub(super) struct NodePtr<T>(*const Node<T>);
 
 impl<T> Clone for NodePtr<T> {
@@ -63,7 +63,7 @@ impl<T> NodePtr<T> {
     ///
     /// # Safety
     ///
-    /// Throughout `'a`, a hold that is known to the gate's reclaimer is at this node or before it.
+    /// Throughout `'a`, the gate's reclaimer sees a hold at this node or before it.
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a Node<T> {
         debug_assert!(!self.0.is_null());
@@ -141,14 +141,16 @@ impl<T> Node<T> {
         next
     }
 
-    /// Sets the link on `level` of this node, which is not reachable there yet, to `next`.
+    /// Sets this node's link on `level` to `next`. The node must not be reachable on that level
+    /// yet.
     #[inline]
     pub(super) fn prepare(&self, level: usize, next: Option<&Node<T>>) {
         // Relaxed: published by the Release of `insert_after`.
         self.link(level).store(pointer(next), Ordering::Relaxed);
     }
 
-    /// Inserts `node` after this one on `level` if `next` is still the successor there.
+    /// Inserts `node` after this one on `level` if `next` is still this node's successor on that
+    /// level.
     #[inline]
     pub(super) fn insert_after(
         &self,
@@ -184,10 +186,10 @@ pub(super) struct Head<T> {
 pub(super) struct Segment<T> {
     nodes: Box<[RaceCell<MaybeUninit<Node<T>>>]>,
     /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
-    /// have height 1, because heights only make searches shorter.
+    /// have height 1. Greater heights only make searches shorter.
     tower: Box<[Link<T>]>,
-    /// The number of nodes handed out. The source writes it, and the reclaimer reads it when the
-    /// segment is full or its source has been dropped.
+    /// The number of nodes handed out. The source writes this number, and the reclaimer reads it
+    /// when the segment is full or its source has been dropped.
     filled: AtomicUsize,
     /// The source's next segment. The source writes it once, when this segment is full.
     next: AtomicPtr<Segment<T>>,
@@ -252,7 +254,7 @@ impl<T> Drop for Segment<T> {
     }
 }
 
-/// The end of a source's chain of segments at which nodes are handed out. The source owns this end.
+/// The end at which a source's chain of segments hands out nodes. The source owns this end.
 pub(super) struct ChainEnd<T> {
     segment: *mut Segment<T>,
     used_links: usize,
@@ -332,7 +334,7 @@ impl<T> ChainEnd<T> {
 }
 
 impl<T> PassedNodes<T> {
-    /// Returns the end of the empty chain, for a handle without nodes.
+    /// Returns the end of an empty chain, for a handle that has no nodes.
     pub(super) fn none() -> Self {
         PassedNodes { oldest: ptr::null_mut() }
     }
@@ -373,7 +375,7 @@ impl<T> PassedNodes<T> {
     }
 }
 
-/// The position before which a handle of the gate no longer accesses nodes.
+/// The position of one of the gate's handles. The handle no longer accesses any earlier nodes.
 pub(super) struct Hold<T> {
     /// A node, or null after the handle has been dropped. Only the handle moves the hold, and only
     /// forward. The reclaimer reads the hold; a stale position only means that less memory is
@@ -419,10 +421,10 @@ impl<T> Hold<T> {
     }
 }
 
-/// A position in the list that several readers move. The reader that moves it to a row wins the
-/// row.
+/// A position in the list that several readers move. The reader that moves the position to a row
+/// wins that row.
 pub(super) struct SharedPlace<T> {
-    /// The row won last. The readers of the group move this position, and only forward.
+    /// The row won last. The readers of the group move this position, but only forward.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 
@@ -436,7 +438,7 @@ impl<T> SharedPlace<T> {
         SharedPlace { at: CachePadded::new(AtomicPtr::new(node.0.cast_mut())) }
     }
 
-    /// Returns the position as of some moment during the call.
+    /// Returns a position that was current at some moment during the call.
     #[inline]
     pub(super) fn get(&self) -> NodePtr<T> {
         // Acquire: pairs with the Release of `win`. The node is seen completely initialized, and is

@@ -49,8 +49,8 @@ impl<T: Send + Sync> Reader<T> {
 
     /// Returns the next row in merged order, if it is ready: `getNextReadyTuple`.
     ///
-    /// The row is borrowed until the next call. Until then, no memory from this row onwards is
-    /// freed.
+    /// The row is borrowed until the next call. Until then, the memory of this row and all later
+    /// rows is not freed.
     #[inline]
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         match self.step() {

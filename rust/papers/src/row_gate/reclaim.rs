@@ -27,7 +27,7 @@ pub(super) struct GateState<T> {
     pub(super) budget: Budget,
 }
 
-/// A handle as the reclaimer sees it.
+/// The part of a handle that the reclaimer accesses.
 pub(super) struct KnownHandle<T> {
     pub(super) hold: Arc<Hold<T>>,
     /// The rows that were pushed through the handle.
@@ -72,7 +72,7 @@ impl<T> GateState<T> {
         self.next_source.add(1)
     }
 
-    /// Records that memory for `nodes` nodes was allocated or may be freed, and frees some memory
+    /// Records that memory for `nodes` nodes was allocated or can be freed, and frees some memory
     /// if a check is due.
     pub(super) fn took(&self, nodes: usize) {
         let taken = self.taken.add(nodes) + nodes;

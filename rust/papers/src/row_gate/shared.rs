@@ -24,15 +24,15 @@ use tidegate_structures::gate::Next;
 /// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
 /// order.
 pub struct SharedReader<T: Send + Sync> {
-    /// The underlying reader, which is at the row it won last or at a later position that the group
+    /// The underlying reader, which is at the last row it won or at a later position that the group
     /// has reached.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }
 
 impl<T: Send + Sync> Reader<T> {
-    /// Turns this reader into the first of a group that shares the rows after the last one it
-    /// returned.
+    /// Makes this reader the first of a group. The group shares the rows after the last one that
+    /// this reader returned.
     pub fn share(self) -> SharedReader<T> {
         SharedReader { group: Arc::new(SharedPlace::at(self.at)), reader: self }
     }

@@ -123,15 +123,15 @@ impl<T: Send + Sync> Source<T> {
         self.number
     }
 
-    /// Returns the time that the source has promised. No later row may be below this time.
+    /// Returns the time that the source has promised. No subsequent row may have an earlier time.
     pub fn promised(&self) -> i64 {
         self.place.promised
     }
 
     /// Adds a row: `addTuple`.
     ///
-    /// A row below the source's promise, or one for which there is not enough memory, is returned,
-    /// and the gate remains unchanged.
+    /// If a row is earlier than the source's promise, or if there is not enough memory for the row,
+    /// the row is returned and the gate remains unchanged.
     #[inline]
     pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejection<T>> {
         if ts < self.place.promised {
@@ -154,8 +154,8 @@ impl<T: Send + Sync> Source<T> {
         Ok(())
     }
 
-    /// Promises that no later row has a smaller `ts`. If an earlier promise was higher, it remains
-    /// in effect.
+    /// Promises that no later row has a `ts` below this one. If a previous promise was higher, it
+    /// remains in effect.
     ///
     /// A source without new rows holds back the rows of all other sources. With this promise, those
     /// rows do not have to wait for rows of this source before `ts`.
@@ -276,8 +276,8 @@ impl<T: Send + Sync> Source<T> {
         self.hold_top();
     }
 
-    /// Links `node` on `level`, after the finger or further on if other threads were faster:
-    /// `levelinsert`.
+    /// Links `node` on `level`, directly after the finger or, if other threads were faster, further
+    /// on: `levelinsert`.
     #[inline]
     fn insert(&mut self, level: usize, node: &Node<T>) {
         let mut follows = Key::FIRST;
@@ -331,13 +331,13 @@ impl<T: Send + Sync> fmt::Debug for Source<T> {
     }
 }
 
-/// The heights of a source's nodes. Each further level has a probability of 1/4, and every run
-/// generates the same heights.
+/// The heights of a source's nodes. A node has each further level with a probability of 1/4, and
+/// every run generates the same heights.
 struct Heights(u64);
 
 impl Heights {
-    /// Uses a different seed for every source. With equal heights at equal positions, the tall
-    /// nodes of sources with equal rates would be adjacent.
+    /// Uses a different seed for every source. If all sources used the same heights, the tall nodes
+    /// of sources with equal rates would be adjacent.
     fn of(source: u16) -> Self {
         Heights((u64::from(source) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

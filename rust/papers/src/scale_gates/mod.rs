@@ -12,9 +12,9 @@
 //! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join
 //! does. Each thread has its own reader, so it sees all rows and waits for no other thread. A
 //! thread compares each row with its share of the other side's window (L16-18). The thread stores
-//! the row if its own counters say that it is its turn (L19-20), and drops rows that have left
-//! their window (L21-23). The thread then adds the matches to SG_out, as one of its sources. SG_out
-//! hands out the matches of a row after every thread has passed the row.
+//! the row if its own counters show that it is this thread's turn (L19-20), and drops rows that
+//! have left their window (L21-23). The thread then adds the matches to SG_out, as one of its
+//! sources. SG_out hands out the matches of a row after every thread has passed the row.
 //!
 //! The caller of the join acts as the paper's injecting and collecting thread. The threads keep
 //! running between calls as long as rows are in flight, and sleep otherwise.
@@ -31,22 +31,22 @@
 //! 1. SG_in has two sources, one per side, because the operator's own gate has already merged the
 //!    rows of several physical streams. A row's position in the merged order is its time.
 //!
-//! 2. A row leaves the window before the next row is compared with the window, instead of
-//!    afterwards. In the paper's order of steps, a row may also meet rows that are just outside its
-//!    window (section III).
+//! 2. Rows that have left the window are dropped before the next row is compared with the window,
+//!    instead of afterwards. In the paper's order of steps, a row may also meet rows that are just
+//!    outside its window (section III).
 //!
 //! 3. A thread that finds no matches for some rows promises SG_out that it has passed them. In the
 //!    paper, the matches of other threads wait until this thread finds a match.
 //!
-//! 4. A thread waits after it has found many matches that have not been taken. A thread without a
-//!    row sleeps after a while, whereas the paper's thread keeps trying (L10).
+//! 4. A thread waits after it has found many matches that have not been taken. A thread that finds
+//!    no row eventually goes to sleep, whereas the paper's thread keeps trying (L10).
 //!
 //! 5. A thread compares numbers. The thread that takes the matches evaluates all other conditions
 //!    before it passes the matches on.
 //!
 //! # Trade-offs
 //!
-//! Rows are compared one by one, and each row costs every thread a step in a gate. The default
+//! Rows are compared one by one, and every thread takes a step in a gate for each row. The default
 //! algorithm avoids both costs (see BENCHMARKS.md).
 
 mod pipes;
@@ -111,7 +111,7 @@ pub struct GatedScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that are scanned, with the least and the greatest number of all rows.
+    /// The conditions that a scan tests, with the least and the greatest number in any row.
     terms: Vec<Term>,
     /// True as long as all numbers fit. The conditions are then scanned.
     compares: bool,
@@ -181,8 +181,8 @@ impl GatedScaleJoin {
         })
     }
 
-    /// Returns the conditions with the numbers of more rows. If a number does not fit, returns
-    /// `None` from then on.
+    /// Returns the conditions with the numbers of additional rows. If a number does not fit,
+    /// returns `None` from then on.
     fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -309,7 +309,7 @@ impl GatedScaleJoin {
         }
     }
 
-    /// Returns the number of kept rows of a side that no row at `now` or later can match.
+    /// Returns how many of a side's kept rows cannot match any row at `now` or later.
     fn over(&self, side: Side, now: Option<i64>) -> usize {
         let log = &self.logs[side as usize];
         match (now, self.extent) {

@@ -64,7 +64,7 @@ struct PipeState {
     wanted: HighWater,
     /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
-    /// The number of each worker's matches that were taken.
+    /// For each worker, the number of its matches that were taken.
     taken: Vec<HighWater>,
 }
 
@@ -90,9 +90,9 @@ pub struct Passage<T: Send + Sync> {
 /// The exit from which matches are taken.
 pub struct Exit {
     matches: Reader<Vec<u32>>,
-    /// Matches of a row that not all workers have passed.
+    /// The matches of a row that some workers have not passed yet.
     next: Option<Matches>,
-    /// The number of each worker's matches that were taken.
+    /// For each worker, the number of its matches that were taken.
     taken: Vec<u64>,
     /// The number of rows that all workers had passed at the last check, and the number of times
     /// that the bell had rung.
@@ -247,9 +247,8 @@ impl Exit {
     }
 
     /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// settles for fewer rows, as long as some of them are beyond the first `from`. The method also
-    /// stops waiting if `is_paused` returns `true`. Returns the number of rows that all workers
-    /// have passed.
+    /// settles for any number of rows above `from`. The method also stops waiting if `is_paused`
+    /// returns `true`. Returns the number of rows that all workers have passed.
     ///
     /// # Panics
     ///
@@ -273,8 +272,8 @@ impl Exit {
     }
 
     /// Returns the matches of rows before `upto`, which all workers have passed: at most about
-    /// `most` matches, or the matches of one row. Also returns a row number that is above the
-    /// numbers of all these rows.
+    /// `most` matches, or the matches of one row. Also returns a row number that is greater than
+    /// the numbers of all these rows.
     pub fn take(&mut self, upto: u64, most: usize) -> (WorkerMatches, u64) {
         let mut all = WorkerMatches::default();
         let mut end = upto;
@@ -323,7 +322,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a function that reports whether far more time has passed than a test needs.
+    /// Returns a function that reports whether a test has been running for far too long.
     fn patience() -> impl Fn() -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         move || Instant::now() > until
@@ -367,7 +366,7 @@ mod tests {
         drop(parts);
     }
 
-    /// Finds as many matches for a row as the row's value says.
+    /// Finds as many matches for a row as the row's value specifies.
     struct Count;
 
     impl Process<u32> for Count {

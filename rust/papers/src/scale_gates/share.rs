@@ -1,5 +1,4 @@
-//! The rows that a processing thread has stored, with copies of the numbers by which it compares
-//! them.
+//! The rows that a processing thread has stored, with copies of the numbers used to compare them.
 
 use std::ops::Range;
 
@@ -26,10 +25,10 @@ pub(super) struct Piece {
     pub(super) sides: Vec<Side>,
     /// The position of each row among the rows of its side.
     pub(super) places: Vec<u32>,
-    /// The conditions that are scanned, with the numbers of these rows. `None` if a row has no
+    /// The conditions that a scan tests, with the numbers of these rows. `None` if a row has no
     /// number.
     pub(super) terms: Option<Vec<Term>>,
-    /// True if the rows are compared, in addition to being stored.
+    /// True if the rows are not only stored but also compared.
     pub(super) are_compared: bool,
 }
 
@@ -53,7 +52,7 @@ impl Piece {
         Piece { first, firsts, ts, sides, places, terms, are_compared }
     }
 
-    /// Returns the number after that of the last row.
+    /// Returns the number of the last row plus one.
     pub(super) fn end(&self) -> u64 {
         self.first + self.ts.len() as u64
     }
@@ -147,7 +146,7 @@ impl Processor {
         }
     }
 
-    /// Returns how many of the numbers before `number` belong to rows that this processor stores.
+    /// Returns how many of the rows before `number` this processor stores.
     fn stored_before(&self, number: u64) -> u64 {
         number.saturating_sub(self.id).div_ceil(self.processors)
     }

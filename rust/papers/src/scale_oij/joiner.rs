@@ -22,8 +22,8 @@ const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The rows that were assigned to one joiner, and its work.
 ///
-/// Some of the fields change with each row. The alignment prevents two joiners from sharing a cache
-/// line, or a pair of lines that processors fetch together.
+/// Some fields change with each row. The alignment prevents two joiners from sharing a cache line,
+/// or a pair of lines that processors fetch together.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Joiner {
@@ -39,7 +39,7 @@ struct Keys {
     all: Vec<u32>,
     /// Marks the keys that have rows.
     is_there: Vec<bool>,
-    /// Rows from this time onwards may have arrived since old rows were last cut off.
+    /// All rows that have arrived since old rows were last cut off are at or after this time.
     since: Option<i64>,
 }
 
@@ -55,8 +55,8 @@ struct Work {
     looked: usize,
     /// The numbers of the matching earlier rows, row by row.
     numbers: Vec<u32>,
-    /// For each row with a key whose matches have been searched for, its position in the epoch and
-    /// the end of its matches.
+    /// For each row that has a key and whose matches have been searched for, the row's position in
+    /// the epoch and the end of its matches.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
     failed: Option<FilterError>,
@@ -102,7 +102,7 @@ pub struct JoinerWork<'a> {
     is_at_rest: bool,
 }
 
-/// Creates the work of all joiners. The joiners wait for each other.
+/// Creates the work of all joiners, which wait for each other.
 pub(super) fn works<'a>(
     joiners: &'a mut [Joiner],
     given: EpochInput<'a>,
@@ -361,7 +361,7 @@ impl Keys {
         }
     }
 
-    /// Drops the keys for which `has_rows` returns `false`.
+    /// Removes the keys for which `has_rows` returns `false`.
     fn retain(&mut self, mut has_rows: impl FnMut(u32) -> bool) {
         let is_there = &mut self.is_there;
         self.all.retain(|&key| {

@@ -7,8 +7,9 @@
 //!                 └─▶ joiner 1: lists of rows 1, 2 ─┘  when its row arrived
 //! ```
 //!
-//! Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern Multicore
-//! Processors in OpenMLDB" (ICDE 2023), and the code that its authors have published in OpenMLDB.
+//! The join is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern
+//! Multicore Processors in OpenMLDB" (ICDE 2023), and from the code that its authors have published
+//! in OpenMLDB.
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
 //!
@@ -31,8 +32,8 @@
 //!
 //! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
 //!    have already stored. A search therefore waits until all earlier rows have been stored. In the
-//!    meantime, the joiner stores further rows; searches skip later rows. Comments in the published
-//!    code mention races in which a pair is missed.
+//!    meantime, the joiner stores further rows. Searches skip rows that are later in merged order.
+//!    Comments in the published code mention races that cause pairs to be missed.
 //!
 //! 3. The matches of each row, and the rows of all joiners, are sorted.
 //!
@@ -47,8 +48,8 @@
 //! # Trade-offs
 //!
 //! A row is stored once and passed to one thread. However, this thread walks node by node through
-//! the lists of the whole team, to which other threads have just written. With a team of one
-//! joiner, the algorithm is key parallelism with a slower list.
+//! the whole team's lists, to which other threads have just written. With a team of one joiner, the
+//! algorithm amounts to key parallelism with a slower list.
 //!
 //! # Files
 //!
@@ -174,7 +175,7 @@ impl ScaleOij {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// Returns the results of rows of the epoch for a join that tracks which rows have had a match.
+    /// Returns results for rows of the epoch, for a join that tracks which rows have been matched.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let kept = self.oldest();
         let (mut results, extent) = (Results::default(), Extent::Time(self.reach));

@@ -1,10 +1,10 @@
 //! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
 //!
-//! Keys are divided into partitions by their numbers. Each partition has a team of joiners. A team
-//! begins with one joiner, and these joiners are chosen in turn. Rows are counted per partition,
-//! and older rows gradually count less. At intervals, the joiner with the least work is added to
-//! the team of a partition of the busiest joiner, as long as this makes the loads more even.
-//! Joiners never leave a team, so the team keeps all rows of its partition.
+//! Keys are divided into partitions by their numbers. Each partition has a team of joiners.
+//! Initially, each team has one joiner, and the joiners are assigned to the teams in turn. Rows are
+//! counted per partition, and older rows gradually count less. At intervals, the joiner with the
+//! least work is added to the team of a partition of the busiest joiner, as long as this makes the
+//! loads more even. Joiners never leave a team, so the team keeps all rows of its partition.
 
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
@@ -14,7 +14,7 @@ const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
 /// The number of joiners with which a partition begins. In loom models, a partition begins with all
-/// joiners, because no loads accumulate there.
+/// joiners, because loads do not accumulate in these models.
 const FIRST_JOINERS: usize = if cfg!(loom) { usize::MAX } else { 1 };
 
 /// The fraction of a row's count that remains after each change.
@@ -162,8 +162,8 @@ fn deviation(loads: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the schedule after rows with these keys, and the ratio of the busiest joiner's rows
-    /// to the mean.
+    /// Returns the schedule after rows with these keys have been processed, and the ratio of the
+    /// busiest joiner's rows to the mean.
     fn after(joiners: usize, rows: &[(u32, usize)]) -> (Schedule, f64) {
         let mut schedule = Schedule::new(joiners);
         for _ in 0..5 {

@@ -43,7 +43,7 @@ fn begin(join: &mut dyn KeyedJoin, driver: &Driver, rows: &[Row]) {
     join.begin(driver, ts, sides, [&keys[0], &keys[1]]);
 }
 
-/// Returns all results, with offsets converted to numbers.
+/// Returns all results, with offsets converted to row numbers.
 fn run(
     join: &mut dyn KeyedJoin,
     driver: &Driver,
@@ -95,8 +95,8 @@ fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Uses epochs of many rows, which are divided among threads. The oracle is a pattern of PPOIJ,
-/// which is implemented separately.
+/// Uses epochs of many rows, which are divided among threads. The oracle is one of the
+/// parallelization patterns of PPOIJ, which is implemented separately.
 #[test]
 fn stress_threads_find_what_replicas_find() {
     const ROWS: usize = if cfg!(miri) { 5000 } else { 12_000 };
@@ -169,7 +169,8 @@ fn the_end_leaves_no_rows_in_lists() {
     assert!(join.memory() < before / 4, "{} bytes of {before}", join.memory());
 }
 
-/// Rows with one key keep arriving, so only cutting keeps the key's list short.
+/// Rows with the same key keep arriving, so the key's list only stays short if old rows are cut
+/// off.
 #[test]
 fn old_rows_leave_the_list_of_a_key_that_goes_on() {
     let driver = Driver::new(1, Stop::default());

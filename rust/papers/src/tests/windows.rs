@@ -1,6 +1,6 @@
-//! Compares joins of sliding windows with Kang's three-step procedure, row by row. All algorithms
-//! and thread counts must return the same results. The division of work is measured elsewhere,
-//! except for the balance between threads.
+//! Compares sliding-window joins with Kang's three-step procedure, row by row. All algorithms and
+//! thread counts must return the same results. These tests also check that the work is balanced
+//! between threads.
 
 use proptest::prelude::*;
 use tidegate_operators::driver::Driver;
@@ -202,8 +202,8 @@ fn compares_by_itself(rows: &[Row], mut join: Box<SlidingJoin>) {
     }
 }
 
-/// With so many pairs, threads share the comparisons of a step. Epochs with few rows do not produce
-/// enough pairs.
+/// With this many pairs, threads share the comparisons of a step. Epochs with few rows do not
+/// produce enough pairs.
 #[test]
 fn shares_have_equal_work_and_find_the_same() {
     let (rows, case) = many();

@@ -54,7 +54,7 @@ impl Crew {
         self.over.is_requested()
     }
 
-    /// Makes all threads end after their current step.
+    /// Signals all threads to end after their current step.
     pub fn end(&self) {
         self.over.request();
         self.calls.iter().for_each(Bell::ring);

@@ -13,7 +13,7 @@ pub enum Turn {
     Worked,
     /// The task cannot continue until another task has made progress.
     Waiting,
-    /// The task has completed the last remaining work of all tasks.
+    /// The task has completed the last work that remained in any task.
     Finished,
 }
 
@@ -24,8 +24,9 @@ const NAP: Duration = Duration::from_micros(50);
 /// done.
 ///
 /// Adjacent tasks share a thread, which runs them in turns. A task stays on its thread. If the
-/// driver's threads [last](Driver::lasting), the next call with the same number of tasks runs the
-/// task on the same thread. A panic in a task ends all tasks and is resumed on the caller's thread.
+/// driver's threads [persist](Driver::lasting), the next call with the same number of tasks runs
+/// the task on the same thread. A panic in a task ends all tasks and is resumed on the caller's
+/// thread.
 pub fn take_turns<T: FnMut() -> Turn + Send>(
     driver: &Driver,
     tasks: Vec<T>,
@@ -91,7 +92,7 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Signals a stop when its scope is left for any reason.
+/// Signals a stop when its scope is exited, for any reason.
 struct EndOfScope<'a>(&'a Stop);
 
 impl Drop for EndOfScope<'_> {

@@ -72,8 +72,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns work that waits for the signal to end. The counters record how much of this work has
-    /// begun and how much has ended.
+    /// Returns work that waits for the signal to end. The counters record how many of these pieces
+    /// of work have begun and how many have ended.
     fn waiting(counts: &Arc<[Counter; 2]>, over: &Stop, bell: &Arc<Bell>) -> impl FnOnce() + use<> {
         let (counts, over, bell) = (counts.clone(), over.clone(), bell.clone());
         move || {

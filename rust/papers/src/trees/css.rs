@@ -143,8 +143,8 @@ impl CssTree {
         }
     }
 
-    /// Returns the node at depth `to` that a key belongs to. The search starts at the key's node at
-    /// depth `from`.
+    /// Returns the node at depth `to` to which a key belongs. The search starts at the given node,
+    /// to which the key belongs at depth `from`.
     #[inline]
     pub(super) fn descend(&self, key: i64, from: usize, mut node: usize, to: usize) -> usize {
         for level in &self.levels[from..to] {

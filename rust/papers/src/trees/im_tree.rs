@@ -12,7 +12,7 @@ pub struct ImTree {
     mutable: BPlusTree,
     immutable: CssTree,
     merge_ratio: f64,
-    /// The number of the oldest row, or the preceding number.
+    /// Rows numbered below this have left the window.
     first: u32,
     len: usize,
     /// The rows of the B+-tree during a merge.

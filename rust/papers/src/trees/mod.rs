@@ -3,12 +3,12 @@
 //!
 //! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s. Rows are
 //!   assigned to the trees in turn.
-//! - [`ChainedIndex`]: one index per section of time. The oldest index is dropped as a whole.
+//! - [`ChainedIndex`]: one index per section of the window. The oldest index is dropped as a whole.
 //! - [`ImTree`]: new rows are in a B+-tree, and older rows are in an immutable tree ([`CssTree`]).
-//!   The two trees are merged from time to time.
+//!   The two trees are merged periodically.
 //! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth of the immutable
 //!   tree. [`SharedPimTree`] is a variant that threads share.
-//! - [`OlcTree`]: a B+-tree that threads share, and whose readers acquire no locks. The code of
+//! - [`OlcTree`]: a B+-tree that threads share and whose readers do not acquire locks. The code of
 //!   this tree is in the folder `olc/`.
 //!
 //! All except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a

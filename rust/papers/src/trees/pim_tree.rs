@@ -5,8 +5,8 @@ use super::css::GROUP;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use tidegate_structures::memory::gather::prefetch;
 
-/// The intended number of rows in a subindex when it is merged, if the tree chooses the insertion
-/// depth. This is the size of one leaf.
+/// If the tree chooses the insertion depth, each subindex contains about this many rows when it is
+/// merged: the size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
 /// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree that has one B+-tree, called a
@@ -79,7 +79,7 @@ impl PimTree {
         self.mutable = 0;
     }
 
-    /// Inserts a row into the subindex of the node to which its key belongs.
+    /// Inserts a row into the subindex of the node to which the row's key belongs.
     #[inline]
     fn insert_at(&mut self, node: usize, row: Entry) {
         self.subindexes[node].insert(row.key, row.row);

@@ -1,6 +1,6 @@
 //! Compares the designs of the multiway aggregation paper, epoch by epoch, with aggregations of
 //! whole tables. An operator that resumes from a saved state may use a different design, or the
-//! algorithm by slices.
+//! slice-based algorithm.
 
 #[path = "../../../operators/tests/all/aggregate/cases.rs"]
 mod cases;
@@ -22,13 +22,13 @@ const DESIGNS: [MultiwayDesign; 5] = [
     MultiwayDesign::WindowMerged,
 ];
 
-/// Several designs, where `None` means the algorithm by slices.
+/// Several designs, where `None` means the slice-based algorithm.
 fn designs() -> impl Strategy<Value = Vec<Option<MultiwayDesign>>> {
     let design = prop::option::weighted(0.8, prop::sample::select(&DESIGNS[..]));
     prop::collection::vec(design, 1..4)
 }
 
-/// Does the same as [`run_streaming`], but alternates between designs.
+/// Like [`run_streaming`], but alternates between designs.
 fn run_by(
     designs: &[Option<MultiwayDesign>],
     sources: &[Vec<Row>],

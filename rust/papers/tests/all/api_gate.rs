@@ -1,7 +1,7 @@
 //! Tests what the row gate's handles allow, and how they reject invalid input. Other files test
 //! races and the order of rows.
 //!
-//! The tests do not push after a close, because `close` consumes the source.
+//! No test pushes after a close, because `close` consumes the source.
 
 use std::sync::Arc;
 use std::thread;
@@ -198,8 +198,8 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(readers[0].next_ready(), Next::End);
 }
 
-/// Rows with the same key stay together and in order, whichever part they belong to (see also
-/// `oracle_gate.rs`).
+/// Rows with the same key stay together and in order, regardless of the part to which they belong
+/// (see also `oracle_gate.rs`).
 #[test]
 #[should_panic(expected = "part 2 of 2 does not exist")]
 fn a_part_that_does_not_exist_is_refused() {
@@ -207,7 +207,8 @@ fn a_part_that_does_not_exist_is_refused() {
     let _ = readers.pop().unwrap().keyed(2, 2, |row| *row.payload);
 }
 
-/// A payload that counts how often payloads are dropped. One of them panics when it is dropped.
+/// A payload that counts how often payloads are dropped. One of the payloads panics when it is
+/// dropped.
 #[derive(Debug)]
 struct CountedPayload {
     row: usize,

@@ -318,8 +318,8 @@ fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }
 
-/// A reader of a group finds the group at a row that was pushed, and won by another reader, in the
-/// meantime.
+/// A reader finds that its group has moved to a row that was pushed and won by another reader in
+/// the meantime.
 #[test]
 fn loom_shared_readers() {
     check(2, |alive| {

@@ -1,5 +1,5 @@
-//! Explores all interleavings that loom can model in small handshake chains whose nodes run on
-//! threads.
+//! Explores all interleavings that loom can model in small handshake chains with one thread per
+//! node.
 //!
 //! `make loom` runs these tests. The models detect two errors: rows that a neighbour sees before
 //! they are written, and marks that are raised before the corresponding pairs are visible.

@@ -1,10 +1,10 @@
 //! Explores all interleavings that loom can model in small cases of the hive.
 //!
 //! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
-//! two slots, so rare paths are taken constantly. The models detect windows or winsets that are
-//! created twice or lost, and winsets that are handed out while they can still be updated. The
+//! two slots, so rare paths are taken constantly. The models detect windows and winsets that are
+//! lost or created twice, and winsets that are handed out while they can still be updated. The
 //! models also detect memory that is freed while it is read (the winset's cell is checked), and
-//! leaks of windows. `loom_gate.rs` describes the errors that the models cannot detect.
+//! windows that are leaked. `loom_gate.rs` describes the errors that the models cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use loom::thread;
 use tidegate_papers::hive::{Hive, HiveReader, HiveWriter, Next, Winset};
 use tidegate_sync::explore;
 
-/// A window that counts its updates and the windows that are alive.
+/// A window that counts its updates and the number of live windows.
 struct Window {
     updates: AtomicUsize,
     alive: Arc<AtomicUsize>,

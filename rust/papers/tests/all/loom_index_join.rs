@@ -1,10 +1,10 @@
 //! Explores all interleavings that loom can model in small cases of the task-based index join.
 //!
-//! `make loom` runs these tests. The models detect a row that is in both the indexed part of the
-//! window and the part that is compared row by row, or in neither. The models also detect rows that
-//! are lost or duplicated in either phase of a merge, results out of order, and threads that wait
-//! forever. Each subindex is a lock and the edge row is an atomic, so loom steps through all of
-//! them. The models cannot produce stale values of the counter that decides when an index is
+//! `make loom` runs these tests. A window has an indexed part and a part that is compared row by
+//! row. The models detect a row that is in both parts or in neither. The models also detect rows
+//! that are lost or duplicated in either phase of a merge, results out of order, and threads that
+//! wait forever. Each subindex is a lock and the edge row is an atomic, so loom steps through all
+//! of them. The models cannot produce stale values of the counter that decides when an index is
 //! merged. The number of preemptions is limited to 2, because a full search would take hours.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn find(tree: &SharedPimTree, probe: Probe) -> Vec<u32> {
 }
 
 /// Creates a tree with two subindexes: one for the keys up to 15, and one for the keys above 15.
-/// The keys of rows 0 to 31 equal their numbers.
+/// The keys of rows 0 to 31 equal the row numbers.
 fn two_subindexes() -> SharedPimTree {
     let tree = SharedPimTree::default();
     (0..32).for_each(|row| tree.insert(row.into(), row));

@@ -32,10 +32,10 @@ fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
 }
 
 /// A thread searches for some keys while this thread writes. Rows that remain in the tree are found
-/// once and in order, and a row that is inserted or removed is found at most once. This thread runs
-/// first, because loom explores other orders starting from a write that is followed by a read. Loom
-/// tries every stale value that a load may return. Models with more steps therefore use fewer
-/// preemptions and search for fewer keys.
+/// once and in order, and a row that is inserted or removed is found at most once. The writing
+/// thread runs first, because loom explores other orders starting from a write that is followed by
+/// a read. Loom tries every stale value that a load may return. Models with more steps therefore
+/// use fewer preemptions and search for fewer keys.
 fn search_beside(
     preemptions: usize,
     (low, high): (u32, u32),

@@ -2,8 +2,7 @@
 //!
 //! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
 //! taken, and a thread that misses a signal and waits forever. The number of preemptions is limited
-//! to 2, or to 1 with two workers. The two gates are lock-free lists, for which there are separate
-//! models.
+//! to 2, or to 1 with two workers. The two gates are lock-free lists, which have their own models.
 
 use loom::thread;
 use tidegate_operators::rows::Side;

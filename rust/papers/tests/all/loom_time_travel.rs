@@ -2,7 +2,7 @@
 //!
 //! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
 //! both levels. The models detect a node that is read before it is completely written, and a
-//! downward path that misses a row or leads nowhere. They also detect a row that is lost or
+//! downward path that misses a row or leads nowhere. The models also detect a row that is lost or
 //! duplicated while other rows are added or removed. Every atomic load can return any value that
 //! the memory model allows, so the models detect orderings that are too weak.
 

@@ -86,7 +86,8 @@ proptest! {
     }
 }
 
-/// Each writer updates windows up to ten starts ahead of its promise, while the reader is running.
+/// While the reader is running, each writer updates windows up to ten starts ahead of the writer's
+/// promise.
 fn stress(threads: u32, starts: i64) {
     let (writers, mut reader) = hive(threads as usize);
     let key =

@@ -1,4 +1,4 @@
-//! Arrow's capsules. Only the code in this file trusts pointers from Python.
+//! Arrow's capsules. Only the code in this file relies on pointers from Python.
 //!
 //! `tidegate-import` checks everything that can be checked in the structure behind the pointer.
 
@@ -128,7 +128,7 @@ fn pointer<T>(
     })
 }
 
-/// Returns the result of `import`, converting a panic to an error.
+/// Calls `import` and returns its result. A panic is converted to an error.
 fn imported<T>(name: &str, import: impl FnOnce() -> tidegate_import::Result<T>) -> PyResult<T> {
     let imported = catch_unwind(AssertUnwindSafe(import))
         .map_err(|panic| raise(Error::from_panic(&*panic)))?;

@@ -87,8 +87,8 @@ fn structure(schema: &Schema) -> DataType {
     DataType::Struct(schema.fields().clone())
 }
 
-/// Converts the error that arrow-rs returns if it cannot export a type, or if a cast fails that it
-/// reported as possible.
+/// Converts the error that arrow-rs returns if it cannot export a type, or if a cast fails although
+/// arrow-rs reported it as possible.
 fn failed(error: ArrowError) -> PyErr {
     raise(Error::data(error.to_string()))
 }
@@ -101,7 +101,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Uses the requested schema, or the batches' own schema if they cannot be cast, as Arrow's
+    /// Uses the requested schema or, if the batches cannot be cast, their own schema, as Arrow's
     /// PyCapsule interface specifies.
     fn new(schema: SchemaRef, requested: Option<&Bound<'_, PyCapsule>>) -> PyResult<Self> {
         let Some(requested) = requested.map(capsule::requested_schema).transpose()? else {

@@ -2,7 +2,8 @@
 //!
 //! Converting a whole frame with pyarrow takes several times as long as converting its columns one
 //! by one, mostly because of metadata. Apart from the index, the metadata depends only on the names
-//! and types of the columns. It is therefore cached for the next frame with the same columns.
+//! and types of the columns. The metadata is therefore cached for the next frame with the same
+//! columns.
 
 use pyo3::exceptions::{
     PyAttributeError, PyKeyError, PyNotImplementedError, PyTypeError, PyValueError,
@@ -21,8 +22,8 @@ const KEPT_SCHEMAS: usize = 64;
 /// thread pool, converting only a few rows takes several times as long.
 ///
 /// Returns `None` for frames that pandas should convert: long ones, those whose index would become
-/// a column, and those that cannot be converted here. It also returns `None` if a column contains
-/// times with a time zone, because pandas suppresses a warning when it converts them.
+/// a column, and those that cannot be converted here. Also returns `None` if a column contains
+/// times with a time zone, because pandas suppresses a warning when it converts such columns.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {

@@ -98,7 +98,7 @@ fn claimed_bytes(column: &ArrayRef) -> usize {
     }
 }
 
-/// A type that can also export its rows as a stream, although at only half the speed.
+/// A type that can also export its rows as a stream, but only at half the speed.
 const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 
 /// The type of a pandas frame, in pandas 3 and in earlier versions.
@@ -119,7 +119,7 @@ pub(crate) struct Input {
 enum Rows {
     Stream(UnopenedStream),
     Batch(UnreadBatch),
-    /// One of the package's own readers, and the thread that passed the reader in.
+    /// One of the package's own readers, and the thread that passed it as an input.
     Reader(SharedStream, SchemaRef, u64),
 }
 

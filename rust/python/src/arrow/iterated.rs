@@ -30,8 +30,8 @@ struct IteratedBatches {
 }
 
 struct ReaderState {
-    /// The object whose `__next__` returns batches. It occasionally returns `None`, so that this
-    /// code notices that the reader has been closed.
+    /// The object whose `__next__` returns batches. `__next__` occasionally returns `None`, so that
+    /// this code can notice that the reader has been closed.
     rows: Py<PyAny>,
     schema: SchemaRef,
     state: Mutex<State>,

@@ -19,7 +19,8 @@ use crate::interpreter::error::{of_python, raise};
 use crate::interpreter::interrupt::{PATIENCE, check_wait_for, detached, end_calls};
 use crate::interpreter::threads::{self, attached, check_call_to, released, this_thread};
 
-/// Statistics about the work so far. They are converted to a dict once the GIL is held again.
+/// Statistics about the work so far. The statistics are converted to a dict once the GIL is held
+/// again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
 /// Batches that are built while they are read. Threads can share the stream. Only `next_within` can
@@ -125,10 +126,10 @@ static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 /// Ends all readers, and all calls that continue after Ctrl-C, before the interpreter shuts down.
 ///
 /// A thread that drops an input after that point could request the GIL, for example to return
-/// memory to NumPy. Python would then terminate the thread, which terminates the whole process
-/// under the rules of C++. The wait continues as long as threads are computing, even if a busy
-/// machine makes them slow. The wait ends soon after all threads become inactive, because a thread
-/// may be sleeping in user code.
+/// memory to NumPy. Python would then terminate the thread, which aborts the whole process
+/// according to the rules of C++. The wait continues as long as threads are computing, even if a
+/// busy machine makes them slow. The wait ends soon after all threads become inactive, because a
+/// thread may be sleeping in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));
@@ -166,11 +167,11 @@ struct Patience<'py> {
 }
 
 impl<'py> Patience<'py> {
-    /// The maximum time that all other threads can be inactive.
+    /// The maximum time for which all other threads can be inactive.
     const STILL: Duration = Duration::from_secs(2);
 
-    /// The maximum time for which other threads can compute. There has to be a maximum because a
-    /// user's thread may never end.
+    /// The maximum time for which other threads can compute. A maximum is needed because a user's
+    /// thread may never end.
     const MOST: Duration = Duration::from_secs(60);
 
     fn new(py: Python<'py>) -> PyResult<Self> {
@@ -242,7 +243,8 @@ impl BatchReader {
 }
 
 /// Returns an error if the user code that `batches` waits for is itself waiting for the thread
-/// `caller`. The thread `caller` waits for a batch, so neither could continue.
+/// `caller`. The thread `caller` waits for a batch, so neither the thread nor the user code could
+/// continue.
 fn check_wait(py: Python<'_>, batches: &dyn BatchStream, caller: u64) -> PyResult<()> {
     let Some(user) = batches.user_thread() else { return Ok(()) };
     if !waits_for(py, user, caller)? {

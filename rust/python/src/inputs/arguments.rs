@@ -25,8 +25,8 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     })
 }
 
-/// Returns the key columns that a name, a list of names or pairs, or a mapping from left to right
-/// names specifies.
+/// Returns the key columns specified by a name, a list of names or pairs, or a mapping from left to
+/// right names.
 pub(crate) fn name_pairs(
     argument: &str,
     ob: Option<&Bound<'_, PyAny>>,
@@ -65,8 +65,8 @@ pub(crate) fn name_pairs(
     items.map(|item| name_pair(argument, &item?)).collect()
 }
 
-/// Returns an end of an interval join's intervals: an argument of [`bound`], or an expression over
-/// columns.
+/// Returns one end of an interval join's intervals, given a value that [`bound`] accepts or an
+/// expression over columns.
 pub(crate) fn end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<End>> {
     match expression::extract_end(argument, ob)? {
         Some(expr) => Ok(Some(End::Computed(expr))),
@@ -138,7 +138,7 @@ pub(crate) fn bound(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<Du
 
 /// Returns the length of a timedelta, or `None` for any other object.
 ///
-/// This reads the object's attributes rather than its C fields, because a subclass may leave the C
+/// The object's attributes are read instead of its C fields, because a subclass may leave the C
 /// fields at 0. Before pandas 3, this applies to `pandas.Timedelta` with units other than
 /// nanoseconds.
 fn timedelta(ob: &Bound<'_, PyAny>) -> PyResult<Option<i128>> {

@@ -48,7 +48,7 @@ pub(crate) fn aggregates(aggs: &Bound<'_, PyAny>) -> PyResult<Vec<Aggregate>> {
     mapping.items()?.iter().map(one).collect()
 }
 
-/// Returns the function call to suggest if only the function's name was passed.
+/// If only a function's name was passed, returns the function call to suggest.
 fn function_named(given: &Bound<'_, PyAny>) -> Option<String> {
     let name: String = given.extract().ok()?;
     let known = Function::ALL.iter().any(|function| function.name() == name);

@@ -23,7 +23,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ClosedError", py.get_type::<ClosedError>())
 }
 
-/// Converts an error to an exception with the same text, and sets the exception that caused it.
+/// Converts an error to an exception with the same text, and sets the exception's cause.
 pub(crate) fn raise(error: Error) -> PyErr {
     let raised = of_kind(&error);
     if let Some(cause) = error.cause().and_then(|cause| cause.downcast_ref::<PyErr>()) {

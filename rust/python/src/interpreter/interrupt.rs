@@ -15,8 +15,8 @@ use crate::interpreter::callbacks::waits_for;
 use crate::interpreter::error::raise;
 use crate::interpreter::threads::{callers_for, released, this_thread, within_itself};
 
-/// The longest time for which a signal can go unnoticed. It is well below 0.2 s, up to which a
-/// response feels immediate.
+/// The longest time for which a signal can go unnoticed. This time is well below 0.2 s, the longest
+/// delay at which a response still feels immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Calls `work` on this thread without the GIL; a panic becomes an error.
@@ -71,7 +71,7 @@ pub(crate) fn run<T: Send + 'static>(
 /// The amount of work that a call on tables involves.
 #[derive(Clone, Copy)]
 pub(crate) enum Size {
-    /// So little work that it would be finished before another thread could start.
+    /// The work would be finished before another thread could start.
     Short,
     /// The tables have this many rows in total.
     Rows(usize),

@@ -4,7 +4,8 @@
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would
 //! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
 //! last step before shutdown. After that, threads created by Python wait forever, as they do in
-//! Python 3.14 and later. By then, the package's own threads have stopped using the interpreter.
+//! Python 3.14 and later. The package's own threads have stopped using the interpreter by the time
+//! the door is closed.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,8 +22,8 @@ static DOOR: Door = Door::new();
 thread_local! {
     /// True if this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// The number of times that this thread has entered the door and not left yet. Calls can be
-    /// nested.
+    /// The number of times that this thread has entered the door without having left it yet. Calls
+    /// can be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 

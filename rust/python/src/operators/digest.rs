@@ -32,8 +32,7 @@ pub(crate) struct Digest {
 }
 
 impl From<(Rows, Rows)> for Digest {
-    /// Creates a digest from the digest of some rows and that of an empty input with the same
-    /// columns.
+    /// Creates a digest from the digests of some rows and of an empty input with the same columns.
     fn from((rows, nothing): (Rows, Rows)) -> Self {
         Digest { rows: Mutex::new(rows), nothing }
     }

@@ -1,7 +1,7 @@
-//! A streaming operator as a Python object, which controls concurrent use and lets Ctrl-C end a
-//! call.
+//! The Python object for a streaming operator. It controls concurrent use and allows Ctrl-C to
+//! interrupt a call.
 //!
-//! A call waits until the operator is free. Work that takes milliseconds is then done on the
+//! A call waits until the operator is free. Work that takes only milliseconds is then done on the
 //! caller's thread. Longer work is done by one of the operator's threads while the call checks for
 //! signals. If a signal handler raises an exception, the call asks the work to pause and returns
 //! immediately. The work continues to the end of its step, or to the next point at which it can
@@ -296,7 +296,8 @@ impl Handle {
     }
 
     /// Does the work required before the next batch, but does not return the batch. Returns true
-    /// once the batch is available, `None` if it is not available soon, or false at the end.
+    /// once the batch is available, `None` if it does not become available soon, or false at the
+    /// end.
     pub(crate) fn is_ready_within(
         &self,
         py: Python<'_>,

@@ -261,7 +261,7 @@ impl Operator {
         Ok((source.time_field.name().clone(), source.briefly(py, follow)?))
     }
 
-    /// Passes this operator's promise on to a source, unless results are waiting.
+    /// Passes this operator's promise on to a source, unless there are results waiting to be read.
     fn _promise(&self, py: Python<'_>, source: &Source) -> PyResult<()> {
         match self.handle.briefly(py, |operator| Ok(operator.promised()))? {
             None => Ok(()),
@@ -290,7 +290,7 @@ impl Operator {
         self.handle.go_on();
     }
 
-    /// Makes one memory request fail after this many others have succeeded. `None` cancels the
+    /// Makes a memory request fail after this many requests have succeeded. `None` cancels the
     /// refusal. Returns whether an earlier refusal was still pending.
     #[cfg(debug_assertions)]
     #[staticmethod]
@@ -299,7 +299,7 @@ impl Operator {
     }
 
     /// Does the work required before the next batch. Returns true once the batch is available,
-    /// `None` if it is not available within this many seconds, or false at the end.
+    /// `None` if it does not become available within this many seconds, or false at the end.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

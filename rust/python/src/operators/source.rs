@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// Calls `work` with the source once the source is free. The call runs in the background if the
-    /// source has to sort many rows: those that it holds back and `rows` new ones.
+    /// source has to sort many rows: those that it holds back plus `rows` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -158,8 +158,8 @@ impl Source {
         }
     }
 
-    /// Returns whether the last push was refused by the memory limit, but would fit if less memory
-    /// were held.
+    /// Returns whether the last push was refused because of the memory limit, but would fit if less
+    /// memory were held.
     fn _is_full(&self, py: Python<'_>) -> PyResult<bool> {
         self.briefly(py, |source| Ok(source.is_full()))
     }

@@ -22,7 +22,7 @@ impl StreamJoin {
     }
 }
 
-/// Reads the arguments that all streaming joins have in addition to those of the query.
+/// Reads the arguments that all streaming joins accept in addition to those of the query.
 pub(crate) fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -87,7 +87,7 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usi
     Ok((number(0, 1)?, number(1, least)?))
 }
 
-/// Returns the lateness of each side, from a single duration or a pair whose items can be lists.
+/// Returns the lateness of each side, given a single duration or a pair of durations or lists.
 fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Lateness)> {
     let of = |lateness: &Bound<'_, PyAny>| lateness_of_each(Some(lateness));
     let Some(given) = lateness else { return Ok((None.into(), None.into())) };

@@ -206,7 +206,7 @@ const MOST_DEPTH: i64 = 32;
 /// Every index in a chain is searched for each row.
 const MOST_CHAINED: i64 = 1 << 10;
 
-/// If tasks were larger, some threads would have nothing to do.
+/// With larger tasks, some threads would have nothing to do.
 const MOST_TASK_ROWS: i64 = 1 << 16;
 
 /// The settings of the algorithms. Each algorithm reads the settings that apply to it.
@@ -304,7 +304,7 @@ fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<W
     on.iter().map(of).collect()
 }
 
-/// Returns one distance, or the distances below and above.
+/// Returns a single distance, or one distance below and one above.
 fn one_within(within: &Bound<'_, PyAny>) -> PyResult<Within> {
     let both = || {
         let distance = distance(within)?.ok_or_else(|| wrong(within))?;

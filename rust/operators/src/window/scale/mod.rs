@@ -27,7 +27,7 @@
 //!
 //! # Other ways
 //!
-//! [`ScaleJoin::of_parts`] creates a join whose threads compare other parts of the windows.
+//! [`ScaleJoin::of_parts`] creates a join whose threads compare different parts of the windows.
 //! [`ScaleJoin::comparing_by`] creates a join whose shares compare row by row. Both constructors
 //! are used to build other algorithms for comparison. All of these algorithms find the same pairs.
 //!
@@ -38,9 +38,9 @@
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
 //! among themselves. The fixed cost of a row is then paid by one thread instead of every thread.
-//! This matters if a row's part of a window is short. If few pairs in long windows match, the rows
-//! of the share are grouped into blocks by value. New rows are then looked up in these blocks
-//! ([`Index`](crate::predicate::Index)).
+//! This matters if each row is compared with only a few rows. If few pairs in long windows match,
+//! the rows of the share are grouped into blocks by value. New rows are then looked up in these
+//! blocks ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
@@ -103,8 +103,8 @@ const GONE: usize = 1 << 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
-    /// The index of the compared piece of that part, and the number of pieces. `None` means the
-    /// whole part.
+    /// The index of a piece of that part, and the number of pieces, if only one piece is compared.
+    /// `None` means the whole part.
     piece: Option<(usize, usize)>,
 }
 
@@ -263,8 +263,8 @@ impl fmt::Debug for ScaleJoin {
 }
 
 impl ScaleJoin {
-    /// Creates a join without rows. The join scans for `terms`, which must not contain any rows
-    /// either.
+    /// Creates an empty join, which scans for rows that satisfy `terms`. The terms must not contain
+    /// any rows yet.
     pub fn new(
         retention: Retention,
         how: How,
@@ -353,8 +353,8 @@ impl ScaleJoin {
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
-    /// Finds the matches for rows of the epoch, row by row. If there are only a `few` comparisons,
-    /// the caller's thread makes all of them.
+    /// Finds the matches for some rows of the epoch, row by row. If there are only a `few`
+    /// comparisons, the caller's thread makes all of them.
     fn compare_by(
         &mut self,
         rows: Range<usize>,

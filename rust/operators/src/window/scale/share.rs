@@ -71,7 +71,7 @@ impl Share {
         self.0[0].window.compared_by()
     }
 
-    /// Removes all rows. `terms` must not contain any rows either.
+    /// Removes all rows. `terms` must not contain any rows.
     pub(super) fn clear(&mut self, terms: &[Term]) {
         *self = Share::new(terms, self.0[0].may_look_up);
     }
@@ -86,7 +86,7 @@ impl Share {
     }
 
     /// Adds rows, which are given by their offsets. The terms begin with the numbers of `gone`
-    /// dropped rows. On each side, the row with offset 0 has the number `firsts`.
+    /// dropped rows. On each side, the row with offset 0 has the number given in `firsts`.
     pub(super) fn store(
         &mut self,
         terms: &[Term],

@@ -1,5 +1,5 @@
-//! Checks joins of sliding windows against Kang's three-step procedure, row by row. The tests of
-//! the published joins, which are in another crate, include this file as well. The enclosing module
+//! Checks sliding-window joins against Kang's three-step procedure, row by row. The tests of the
+//! published joins, which are in another crate, include this file as well. The enclosing module
 //! imports the names that it uses.
 
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ pub(crate) fn filtered(left: u64, right: u64) -> bool {
 }
 
 /// Computes the results for rows in merged order with the three-step procedure. Unmatched rows
-/// appear where a join emits them.
+/// appear at the positions at which a join emits them.
 pub(crate) fn three_steps(
     rows: &[Row],
     windows: Retention,
@@ -132,7 +132,7 @@ pub(crate) fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
     vec![(of(Side::Left), of(Side::Right))]
 }
 
-/// Returns the condition that all these joins test, without any rows.
+/// Returns the condition that all tested joins use. It does not contain any rows yet.
 pub(crate) fn terms() -> Vec<Term> {
     vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))]
 }

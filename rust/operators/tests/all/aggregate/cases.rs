@@ -1,4 +1,4 @@
-//! Rows and windows for tests, their results as whole tables and epoch by epoch, and the input
+//! Test data: rows, windows, results computed from whole tables and epoch by epoch, and the input
 //! columns of each function. The tests of the published designs, which are in another crate,
 //! include this file as well.
 
@@ -28,7 +28,7 @@ pub(crate) struct Shape {
     pub(crate) offset: i64,
 }
 
-/// A result row: its window, its key, and its values as text (floats as their bits).
+/// A result row: its window, its key, and its values as text (floats as their bit patterns).
 pub(crate) type ResultRow = ((i64, u32), Vec<String>);
 
 /// Builds the inputs of all tested functions from the columns of each source, and passes them to
@@ -109,13 +109,13 @@ pub(crate) enum Between {
     Nothing,
     /// Computes the complete windows.
     Pages,
-    /// Promises, for each source, that it has reached the next row.
+    /// Promises that every source has reached the time of the next row.
     Promise,
     /// Moves the state to another operator.
     Restore,
 }
 
-/// Runs the test like [`run`], but in epochs. Each epoch has the given number of rows, in merged
+/// Like [`run`], but passes the rows in epochs. Each epoch has the given number of rows, in merged
 /// order.
 pub(crate) fn run_streaming(
     sources: &[Vec<Row>],

@@ -52,7 +52,7 @@ pub struct OlcTree {
     inners: Arena<Inner>,
 }
 
-/// A node that a thread has reached, and the version of the node at that moment.
+/// A node that a thread has reached, and the version of the node when it was reached.
 #[derive(Debug)]
 struct NodeView<'a, N> {
     number: u32,
@@ -77,8 +77,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// A kind of node. The kind defines where such nodes are stored, and how their numbers differ from
-/// those of the other kind.
+/// A kind of node. The kind determines where nodes are stored, and how their numbers are
+/// distinguished from those of the other kind.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 

@@ -1,6 +1,6 @@
 //! Nodes that threads read while another thread writes to them.
 //!
-//! All fields of a node are atomic and are read without any ordering. The version of a node shows
+//! All fields of a node are atomic and are read with relaxed ordering. The version of a node shows
 //! whether the values that a thread has read from the node are consistent. Only the thread that
 //! holds a node's lock may call a method that writes to the node, unless the node is not in the
 //! tree yet.
@@ -72,7 +72,7 @@ impl Ranks {
         own < key || own == key && self.rows[at].load(Ordering::Relaxed) < row
     }
 
-    /// Returns the number of ranks below `rank` among the first `len`.
+    /// Returns how many of the first `len` ranks are below `rank`.
     #[inline]
     fn count_below(&self, len: usize, rank: Rank) -> usize {
         let (mut from, mut left) = (0, len);
