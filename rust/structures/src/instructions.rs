@@ -53,7 +53,7 @@ impl Instructions {
         self.are_of_target() && self <= instructions()
     }
 
-    /// Returns whether processors of the target can have these instructions.
+    /// Returns whether the target's processors can have these instructions.
     const fn are_of_target(self) -> bool {
         match self {
             Instructions::Portable => true,

@@ -74,8 +74,8 @@ pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 
-/// A request to stop. All clones share the same request. One thread requests a stop, and the worker
-/// threads notice the request.
+/// A request to stop. All clones share the same stop request. One thread requests a stop, and the
+/// worker threads notice the request.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

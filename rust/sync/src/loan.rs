@@ -86,7 +86,7 @@ impl Loan {
     }
 }
 
-/// A guard that takes the work back when the guard is dropped, even after a panic.
+/// A guard that takes the work back when dropped, even after a panic.
 struct TakeBack<'a>(&'a Loan);
 
 impl Drop for TakeBack<'_> {

@@ -1,5 +1,5 @@
-//! A lock whose readers write nothing. Instead, they check the version of the lock before and after
-//! they read.
+//! A lock whose readers write nothing. Readers check the version of the lock before and after they
+//! read.
 //!
 //! Leis, Scheibner, Kemper and Neumann, "The ART of Practical Synchronization" (DaMoN 2016),
 //! section 3, and Leis, Haubenschild and Neumann, "Optimistic Lock Coupling" (IEEE Data Engineering

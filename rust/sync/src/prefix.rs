@@ -1,4 +1,4 @@
-//! Determines how many leading items are done while several threads process items in any order.
+//! Tracks how many leading items are done while several threads process the items in any order.
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};

@@ -66,7 +66,7 @@ impl JoinPlan {
 
 #[pymethods]
 impl JoinPlan {
-    /// Returns the schemas of the inputs, with types for the untyped columns of empty inputs.
+    /// Returns the schemas of the inputs, and assigns types to the untyped columns of empty inputs.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()
@@ -227,7 +227,7 @@ impl AggregationPlan {
 
 #[pymethods]
 impl AggregationPlan {
-    /// Returns the schemas of the inputs, with types for the untyped columns of empty inputs.
+    /// Returns the schemas of the inputs, and assigns types to the untyped columns of empty inputs.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()

@@ -6,7 +6,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Marks a handle that can move to another thread but not be used by two threads at the same time.
+/// Marks a handle that can move to another thread but cannot be used by two threads at the same
+/// time.
 pub type NotSync = PhantomData<Cell<()>>;
 
 /// The maximum number of sources that a gate can have during its lifetime.

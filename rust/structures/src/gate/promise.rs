@@ -26,7 +26,7 @@ pub struct PromiseCell {
     /// No subsequent row has a smaller `ts`. Only the source writes this value, and the value only
     /// increases.
     ts: CachePadded<AtomicI64>,
-    /// True if no more rows follow. Readers check this only if `ts` is at its maximum.
+    /// True if no more rows follow. Readers check this flag only if `ts` is at its maximum.
     closed: AtomicBool,
     /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,
@@ -55,7 +55,7 @@ impl PromiseCell {
         }
     }
 
-    /// Promises that no subsequent row is below `ts`.
+    /// Promises that no subsequent row is before `ts`.
     #[inline]
     pub fn raise(&self, ts: i64) {
         // Release: a thread that reads the promise with `get` sees every row that was linked under
@@ -63,7 +63,7 @@ impl PromiseCell {
         self.ts.store(ts, Ordering::Release);
     }
 
-    /// Promises that no more rows follow.
+    /// Promises that there will be no more rows.
     pub fn close(&self) {
         // Relaxed: published by the Release of `raise`.
         self.closed.store(true, Ordering::Relaxed);

@@ -177,7 +177,7 @@ pub fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
-/// Appends the numbers of the rows that match the probe. The rows are in key order and begin at the
+/// Appends the numbers of the rows that match the probe. The rows are in key order, starting at the
 /// probe's low end. Returns whether a key above the probe's high end was reached.
 #[inline]
 pub fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {

@@ -18,7 +18,7 @@ pub enum Store {
     /// The values are stored in the caches.
     Cached,
     /// The values bypass the caches, so that the overwritten memory does not need to be read first.
-    /// For memory that is not in any cache, streaming takes less than half the time.
+    /// For memory that is not in any cache, streaming reduces the time by more than half.
     Streaming,
 }
 

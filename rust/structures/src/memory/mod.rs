@@ -120,7 +120,7 @@ pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
-/// Gives the memory that is kept for later arrays back to the system. Returns whether there was any
+/// Frees the memory that is kept for later arrays. Returns whether there was any
 /// such memory.
 ///
 /// The C allocator is also asked to return the free pages between small pieces that are in use.
@@ -141,7 +141,7 @@ fn trim() {
 fn trim() {}
 
 /// Sets the maximum number of bytes that are kept for later arrays. Returns whether the limit could
-/// be set now.
+/// be set.
 pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }
@@ -284,8 +284,8 @@ fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) {
     vec.try_reserve_exact(more).unwrap_or_else(refused);
 }
 
-/// Returns the number of bytes in `len` values. If this number overflows, returns more bytes than
-/// can exist.
+/// Returns the number of bytes in `len` values. If this number overflows, returns a number that
+/// exceeds any possible allocation.
 fn bytes_of<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }

@@ -3,7 +3,7 @@
 //!
 //! An array uses the start of the smallest free [`Extent`] that is large enough, and the rest of
 //! the extent stays free. Adjacent free extents are joined. Memory that one part of a call has
-//! freed can therefore be used by the next part, whatever its size. As a result, a first call
+//! freed can therefore be used by the next part, regardless of the size. As a result, a first call
 //! touches few pages, and a call needs little more memory than it uses at any one time.
 //!
 //! # Trade-offs
@@ -48,7 +48,7 @@ const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 pub(super) const LEAST: usize = 64 << 10;
 
 /// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
-/// adjacent, so that they can be joined when they are free. Mappings are smaller if the process's
+/// adjacent, so they can be joined when they are free. Mappings are smaller if the process's
 /// address space is limited, or if the system counts addresses as memory or does not take pages
 /// back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
@@ -97,8 +97,7 @@ fn insert(extent: Extent) {
     drop(unused);
 }
 
-/// Gives the memory that the pool keeps back to the system. Returns whether there was any such
-/// memory.
+/// Frees the memory that the pool keeps. Returns whether there was any such memory.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool, so nothing is freed while the pool
     // is locked.
@@ -134,8 +133,8 @@ pub(super) fn has(bytes: usize) -> bool {
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
-/// The state of an extent's pages. The pool prefers to hand out extents whose state is listed
-/// first.
+/// The state of an extent's pages. The pool prefers to hand out extents in the states that are
+/// listed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// The pages have been written and belong to the process.
@@ -235,7 +234,7 @@ impl Extent {
     }
 
     /// Grows or shrinks the extent to at least `bytes` bytes, but not much more. The extent can
-    /// only grow if the addresses behind it are free.
+    /// only grow if the addresses after it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
         if self.len >= len {
@@ -395,7 +394,7 @@ impl Extent {
     /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
     /// because the kernel may have reclaimed the whole extent. The kernel no longer reclaims a page
     /// that has been written to, whether this is the old page or a new page of zeros. Taking memory
-    /// back needs one write per page, so no other thread should have to wait for this.
+    /// back requires a write to each page, so no other thread should have to wait for this.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -412,7 +411,7 @@ impl Extent {
     }
 }
 
-/// When the kernel takes the pages.
+/// The time at which the kernel takes the pages.
 #[derive(Clone, Copy, Debug)]
 enum ReleaseTime {
     Now,
@@ -427,7 +426,7 @@ struct Pool {
     by_len: BTreeSet<(State, usize, usize)>,
     /// The total number of bytes in the extents of each state.
     bytes: [usize; 3],
-    /// The maximum number of used bytes, and that of lent bytes.
+    /// The maximum number of used bytes, and the maximum number of lent bytes.
     most: [usize; 2],
 }
 
@@ -465,7 +464,7 @@ impl Pool {
         extent
     }
 
-    /// Takes the first `len` bytes behind an extent, if they are free.
+    /// Takes the first `len` bytes after an extent, if they are free.
     fn take_behind(&mut self, extent: &Extent, len: usize) -> Option<Extent> {
         let address = extent.address() + extent.len;
         let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
@@ -517,8 +516,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Returns two extents from each new mapping: a used one with the given length, and another
-    /// one.
+    /// Creates a mapping for each length, and splits it into two extents. The second extent has the
+    /// given length and is marked as used.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
             let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();
@@ -534,7 +533,8 @@ mod tests {
         check(pool);
     }
 
-    /// Checks that the free extents are counted, ordered, separate and joined.
+    /// Checks that the free extents are counted and ordered correctly, do not overlap, and have
+    /// been joined with their neighbours.
     fn check(pool: &Pool) {
         let mut bytes = [0; 3];
         for (&address, extent) in &pool.free {

@@ -14,12 +14,12 @@ use crate::instructions::Instructions;
 /// The maximum number of columns in a record.
 pub const COLUMNS: usize = 4;
 
-/// The number of rows that are written together, column by column. This number of rows fits into
-/// the first-level cache.
+/// The number of rows that are written together, column by column. This many rows fit into the
+/// first-level cache.
 const BLOCK: usize = 512;
 
 /// The number of records that are read together if no kernel reads several at a time. The constant
-/// below is how many positions ahead a record is prefetched.
+/// below specifies how many positions ahead a record is prefetched.
 const GROUP: usize = 8;
 const AHEAD: usize = 32;
 
@@ -148,7 +148,7 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
 
 /// The records of rows that are appended at the end and removed from the front. All records are in
 /// one piece of memory, with room for twice as many rows as there are. Each row is therefore moved
-/// about once.
+/// only about once.
 pub struct RecordLog<R> {
     /// The elements from `first` to `end` have been written.
     values: Pages<R>,

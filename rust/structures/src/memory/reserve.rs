@@ -31,7 +31,7 @@ struct Addresses {
     last: Option<MmapMut>,
 }
 
-/// 1 while the reserve is complete. Initially, it is not.
+/// 1 while the reserve is complete, and 0 otherwise. The initial value is 0.
 static WHOLE: Counter = Counter::new(0);
 
 #[inline]
@@ -39,7 +39,7 @@ pub(super) fn is_whole() -> bool {
     WHOLE.get() == 1
 }
 
-/// Allocates the reserve again, as far as possible.
+/// Reallocates as much of the reserve as possible.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
     let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));

@@ -1,8 +1,8 @@
 //! Determines which page size the system currently supplies faster.
 //!
-//! If the machine's memory is available, a huge page costs less than 512 small pages. If the host
-//! of a virtual machine has to supply the memory first, the small pages may cost less. On one such
-//! machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
+//! If the machine's memory is available, a huge page costs less time than 512 small pages. If the
+//! host of a virtual machine has to supply the memory first, the small pages may cost less. On one
+//! such machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
 //! small ones. No interface reports which case applies, and the answer changes over time. From time
 //! to time, the first bytes of a large array are therefore requested with both page sizes, and the
 //! times are compared.

@@ -281,7 +281,7 @@ fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     }
 }
 
-/// Appends the positions in range. The results for 32 positions at a time are the bits of a word.
+/// Appends the positions in range. The results for 32 positions form the bits of a word.
 #[inline(always)]
 fn list<A: Lane, B: Lane, const TWO: bool>(
     first: &[A],

@@ -188,7 +188,8 @@ proptest! {
     }
 }
 
-/// Searches with 1/16 to 1024 matching rows per probe, over a window with three levels of nodes.
+/// Runs searches that match between 1/16 and 1024 rows per probe, over a window whose tree has
+/// three levels of nodes.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
     for rate in [-4, 0, 4, 8, 10_i32] {

@@ -2,10 +2,10 @@
 //! compared with the sorted rows, and payloads are counted.
 //!
 //! `.github/scripts/stress.sh` runs this file, `linearizable_gate.rs`, and the corresponding tests
-//! of the row gate (`rust/papers/tests`) in three ways. The script runs them without changes, under
-//! AddressSanitizer and under ThreadSanitizer. The script also runs the tests with `--cfg
-//! tidegate_stress`. With this option, segments have one node, blocks have two rows, and memory is
-//! reclaimed at every step. Seeds are printed on failure.
+//! of the row gate (`rust/papers/tests`) in three ways. The script runs these tests unmodified,
+//! under AddressSanitizer, and under ThreadSanitizer. The script also runs the tests with
+//! `--cfg tidegate_stress`. With this option, segments have one node, blocks have two rows, and
+//! memory is reclaimed at every step. Seeds are printed on failure.
 //!
 //! The tests detect errors that occur often enough among many rows under this machine's memory
 //! model. x86-64 reorders less than the language allows. An ordering that is too weak therefore

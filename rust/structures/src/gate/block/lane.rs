@@ -13,7 +13,7 @@ use crate::gate::promise::{Promise, Sources};
 /// One source.
 #[derive(Debug)]
 pub(super) struct SourceLane<R> {
-    /// The last entry that was followed.
+    /// The last log entry that the reader has followed.
     seen: Arc<LogRecord<R>>,
     /// The promise of the source as of that entry.
     promise: Promise,
@@ -21,8 +21,8 @@ pub(super) struct SourceLane<R> {
     runs: VecDeque<Arc<LogRecord<R>>>,
     /// The first row of the oldest run that is not in a block yet.
     start: usize,
-    /// The position up to which rows belong to the block being planned, or the start if no block is
-    /// being planned.
+    /// The position up to which rows belong to the block being planned. If no block is being
+    /// planned, this is the start.
     cursor: Cursor,
 }
 

@@ -56,7 +56,7 @@ pub(super) enum LogEntry<R> {
     Begin,
     /// The source pushed a run.
     Rows(PushedRun<R>),
-    /// The source promised that no subsequent row will be below this time.
+    /// The source promised that all subsequent rows will be at or after this time.
     Advance(i64),
     /// Another source was forked from this one, starting with the promise `from`.
     Fork { rank: Rank, from: i64, log: Arc<LogRecord<R>> },

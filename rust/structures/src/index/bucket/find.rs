@@ -48,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes the matching rows of two blocks whose bits are set, after `len` other rows. Returns
-    /// the new number of rows.
+    /// Writes those matching rows of two blocks whose bits are set. The rows are written after
+    /// `len` other rows. Returns the new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,

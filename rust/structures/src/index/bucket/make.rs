@@ -13,8 +13,7 @@ const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
 /// The approximate cost, in nanoseconds, of a row beyond the directory. Such rows are inserted into
-/// a tree and searched for there. The second constant is the cost of rebuilding the directory, per
-/// row.
+/// a tree and looked up there. The second constant is the cost per row of rebuilding the directory.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
@@ -233,8 +232,8 @@ impl BucketIndex {
         self.crowded.clear();
     }
 
-    /// Rebuilds cells that have many more blocks than their rows need. Enough cells are checked for
-    /// each cell to be checked twice while the window is renewed once.
+    /// Rebuilds cells that have many more blocks than their rows need. Each cell is checked about
+    /// twice in the time that it takes to replace all rows of the window.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -269,7 +268,7 @@ impl BucketIndex {
     }
 
     /// Returns whether the window has grown since the directory was built and all rows from that
-    /// time have left. The window may then keep its current size.
+    /// time have left. The window might then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for

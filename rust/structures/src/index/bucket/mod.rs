@@ -59,7 +59,7 @@ pub struct BucketIndex {
     /// below and above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// The number of rows beyond the cells on one side after which the directory tries to move
+    /// If more than this many rows are beyond the cells on one side, the directory tries to move
     /// towards that side.
     slide_at: usize,
     margins: Margins,
