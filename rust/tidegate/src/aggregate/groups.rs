@@ -22,7 +22,7 @@ use crate::columns::table::Table;
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The minimum number of rows for which a thread is worthwhile.
+/// The minimum number of rows for which an additional thread is worthwhile.
 const PART_ROWS: usize = 1 << 16;
 
 /// Nulls come last.
@@ -124,8 +124,8 @@ fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync
     Ok(())
 }
 
-/// Returns the first row with each number. For a number that does not occur, returns the first of
-/// all rows.
+/// For each number, returns the first row with that number. For a number that does not occur,
+/// returns the first of all rows instead.
 fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>> {
     const NONE: u32 = u32::MAX;
     let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));

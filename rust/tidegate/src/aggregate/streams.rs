@@ -61,8 +61,8 @@ impl Streams {
         )
     }
 
-    /// Returns the rows of tables whose times are given. All of the tables have the schema of the
-    /// plan's only table.
+    /// Returns the rows of tables, given the times of the rows. All of the tables have the schema
+    /// of the plan's only table.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
         plan: &AggregatePlan,

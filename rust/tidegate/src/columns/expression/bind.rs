@@ -124,8 +124,8 @@ impl Predicate {
         &self.root
     }
 
-    /// Returns a predicate for part of this predicate's expression; it reads only the columns that
-    /// this part needs.
+    /// Returns a predicate for part of this predicate's expression. The new predicate reads only
+    /// the columns that this part needs.
     pub(super) fn of_part(&self, mut root: TypedOperation) -> Self {
         let mut slots = Vec::new();
         root.collect_slots(&mut slots);
@@ -218,8 +218,8 @@ pub(super) fn bind_value(
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
 }
 
-/// Binds the conditions that a time on the other side is within the interval's ends, and then
-/// another condition.
+/// Binds the conditions under which a time on the other side is within the interval's ends, and
+/// then another condition.
 pub(super) fn bind_with_ends(
     ends: &[EndCondition<'_>],
     condition: Option<&Expr>,
@@ -279,8 +279,8 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Finds the columns that the expression reads. This step precedes the assignment of slots to
-    /// columns.
+    /// Finds the columns that the expression reads. This step takes place before slots are assigned
+    /// to columns.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
         match expr {
             Expr::Column(side, name) => {
@@ -539,7 +539,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds two operands. A literal takes a type that suits the other operand.
+    /// Binds two operands. A literal is converted to a type that suits the other operand.
     fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[TypedOperation; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {

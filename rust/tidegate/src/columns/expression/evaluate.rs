@@ -102,7 +102,7 @@ impl Datum for Value {
     }
 }
 
-/// `and` or `or`. The left value alone can decide either of them.
+/// `and` or `or`. The left value alone can decide the result.
 #[derive(Clone, Copy)]
 enum Connective {
     And,

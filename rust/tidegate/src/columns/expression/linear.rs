@@ -3,13 +3,13 @@
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - In integers, parts and constants are collected. The sum or difference of one number from the
+//! - For integers, parts and constants are collected. The sum or difference of one number from the
 //!   left row and one from the right row is compared with a constant. The comparison is exact if no
 //!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
-//! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
-//!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
-//!   are all those at or above some bound, or all those at or below it ([`Turn`]). A single sum or
-//!   difference of two parts remains.
+//! - For floats, each operation rounds, so parts cannot be collected. However, rounding is
+//!   monotone. An operation with a constant can therefore be undone: the operands that satisfy the
+//!   comparison are all those at or above some bound, or all those at or below it ([`Turn`]). A
+//!   single sum or difference of two parts remains.
 //! - If one side has a single part in floats, operations with parts from the other side are undone
 //!   in the same way, row by row. The single part is compared with the resulting number.
 //!

@@ -222,15 +222,16 @@ pub enum Literal {
     Binary(Vec<u8>),
     /// `DATE '2024-01-31'`, in days since 1970-01-01.
     Date(i32),
-    /// `TIMESTAMP '2024-01-31 12:00:00'`. With an offset such as `+00:00`, it is an instant.
+    /// `TIMESTAMP '2024-01-31 12:00:00'`. A literal with an offset such as `+00:00` represents an
+    /// instant.
     Timestamp {
         /// Nanoseconds since 1970-01-01 00:00:00, in UTC if `zoned` is true.
         nanoseconds: i128,
         /// True if the literal was written with an offset.
         zoned: bool,
     },
-    /// `INTERVAL '5 seconds'`. Its length is fixed, so its units can be weeks or shorter, but not
-    /// months or years.
+    /// `INTERVAL '5 seconds'`. The length of an interval is fixed, so its units can be weeks or
+    /// shorter, but not months or years.
     Duration {
         /// The length.
         nanoseconds: i128,
