@@ -95,9 +95,9 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// Returns the widest instructions that loops use: the set named by [`VARIABLE`], or else the
-/// widest set that the processor supports. If [`chosen`] returns an error, loops use the portable
-/// set.
+/// Returns the widest instructions that loops use: the set named by [`VARIABLE`] or, if the
+/// variable is not set, the widest set that the processor supports. If [`chosen`] returns an error,
+/// loops use the portable set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();

@@ -37,7 +37,7 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// The version is odd while a writer holds the lock. The version only increases until it wraps
+    /// The version is odd while a writer holds the lock. The version increases until it wraps
     /// around.
     version: AtomicUsize,
 }
@@ -47,7 +47,7 @@ pub struct OptimisticLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(usize);
 
-/// The lock, as held by a writer. Dropping this value releases the lock.
+/// A lock that is held by a writer. Dropping this value releases the lock.
 #[derive(Debug)]
 pub struct Exclusive<'a> {
     lock: &'a OptimisticLock,

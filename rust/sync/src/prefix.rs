@@ -5,8 +5,8 @@ use crate::{HighWater, TryLock};
 
 /// Items that can be marked, and the *edge*: the number of leading items that are all marked.
 ///
-/// A thread that marks an item moves the edge, unless another thread is doing so. The edge can
-/// therefore be stale, in which case it is too low.
+/// A thread that marks an item moves the edge, unless another thread is already doing so. The edge
+/// can therefore be stale, in which case it is too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,

@@ -16,7 +16,7 @@ pub fn prepare_thread() -> Result<()> {
 
 /// Returns an error if a memory limit leaves too little room for this thread to call external code.
 /// A call to external code needs thread-local variables and Python's state for the thread. Without
-/// memory for them, glibc or Python would end the process.
+/// memory for them, glibc or Python would terminate the process.
 pub fn check_call() -> Result<()> {
     memory::room_for_thread(0)?;
     Ok(())

@@ -357,7 +357,7 @@ macro_rules! asof_query {
 }
 pub(crate) use asof_query;
 
-/// Defines the class of a join of sources that matches each left row with one right row. `$open`
+/// Defines the class for joins of push sources that match each left row with one right row. `$open`
 /// takes the arguments of an as-of join, the [`Options`] and the [`Sides`], and returns the join.
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {

@@ -22,7 +22,8 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Returns which unmatched rows the result keeps, as the caller would write it in the argument.
+    /// Returns the caller's choice of which unmatched rows the result keeps, in the form of the
+    /// argument.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;

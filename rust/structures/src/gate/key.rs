@@ -1,5 +1,5 @@
-//! The merged order of rows. A key that combines a row's time, rank and position defines this
-//! order.
+//! The merged order of rows. The order is defined by a key that combines a row's time, rank and
+//! position.
 
 use std::cell::Cell;
 use std::cmp::Ordering;

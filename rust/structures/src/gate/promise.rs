@@ -106,7 +106,7 @@ pub trait Sources {
 /// therefore those that do not sort after the smallest `(promise(j), j)`. This smallest pair is the
 /// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
 /// that is too high. The heap contains the last promise that was seen from each source, and only
-/// the promise at the top is read again.
+/// the promise at the top is reread.
 #[derive(Clone, Debug)]
 pub struct Frontier {
     /// The open sources, ordered by the last promise that was seen, smallest first.

@@ -86,10 +86,10 @@ pub trait WindowIndex: Send + Sync {
     fn remove(&mut self, key: i64, row: u32);
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. Every row
-    /// number in the probe's range must belong to a row that has been inserted and not removed.
+    /// number in the probe's range must belong to a row that has been inserted but not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
-    /// Returns the number of rows that have been inserted and not removed.
+    /// Returns the number of rows that have been inserted but not removed.
     fn len(&self) -> usize;
 
     /// Returns the number of bytes in use.

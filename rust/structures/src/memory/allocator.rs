@@ -85,8 +85,8 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must be from [`put`]. The header must not be removed again until it has been put
-/// back.
+/// The memory must have been returned by [`put`]. The header must not be removed again until it has
+/// been put back.
 unsafe fn header(memory: *mut u8) -> Header {
     // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }
@@ -131,7 +131,7 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must be from [`large`] for this layout, and must no longer be in use.
+/// The memory must have been allocated by [`large`] with this layout, and must no longer be in use.
 #[cold]
 unsafe fn give_back(memory: *mut u8, layout: Layout) {
     // SAFETY: guaranteed by the caller.

@@ -1,4 +1,4 @@
-//! Copies values that are given by position.
+//! Copies values, given their positions.
 //!
 //! The loads are ordinary ones. Even where the processor's gather instructions are fast, they save
 //! little time. On processors with a mitigation for "gather data sampling", gather instructions

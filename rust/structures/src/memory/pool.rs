@@ -49,8 +49,8 @@ pub(super) const LEAST: usize = 64 << 10;
 
 /// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
 /// adjacent, so they can be joined when they are free. Mappings are smaller if the process's
-/// address space is limited, or if the system counts addresses as memory or does not take pages
-/// back.
+/// address space is limited, if the system counts addresses as memory, or if the system does not
+/// take pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
 /// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
@@ -179,8 +179,8 @@ impl Extent {
         Ok(extent)
     }
 
-    /// Creates an extent in a new mapping. The extent begins at a huge page if there is room for
-    /// this.
+    /// Creates an extent in a new mapping. The extent begins at the boundary of a huge page if
+    /// there is room for this.
     fn new(len: usize) -> Result<Extent, OutOfMemory> {
         // If addresses are limited, the mapping contains only this extent.
         let is_limited = memory::addresses_left().is_some();
@@ -192,7 +192,7 @@ impl Extent {
     }
 
     /// Creates a new mapping and returns the whole mapping as one extent. If there is room, the
-    /// extent begins at a huge page.
+    /// extent begins at the boundary of a huge page.
     fn map(len: usize, room: usize) -> Option<Extent> {
         let memory = MmapRaw::from(MmapOptions::new().len(len.checked_add(room)?).map_anon().ok()?);
         let mut start = 0;
@@ -369,8 +369,8 @@ impl Extent {
     #[cfg(not(target_os = "linux"))]
     fn choose_pages(&mut self) {}
 
-    /// Requests pages of the given size. Advice that the kernel ignores costs speed, not
-    /// correctness.
+    /// Requests pages of the given size. If the kernel ignores the advice, only speed is affected,
+    /// not correctness.
     #[cfg(target_os = "linux")]
     fn ask_for(&mut self, pages: PageSize, at: usize, len: usize) {
         let advice = match pages {

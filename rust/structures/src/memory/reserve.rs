@@ -17,7 +17,7 @@ pub const RESERVE: usize = 32 << 20;
 const PART: usize = 4;
 
 /// The maximum and minimum size of the reserve if there is a limit. It is not worth continuing with
-/// a reserve below the minimum.
+/// a reserve smaller than the minimum.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 
@@ -52,7 +52,7 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The main reserve is given the first of `sizes` that is
+/// Maps whichever reserve is missing. The size of the main reserve is the first of `sizes` that is
 /// available. Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.

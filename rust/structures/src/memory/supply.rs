@@ -9,10 +9,10 @@
 //!
 //! # Trade-offs
 //!
-//! An array on small pages keeps them for as long as the process uses its memory. Later calls of a
-//! join are then up to 1.8 times as slow if the result needs gigabytes, whereas a join with a
-//! result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they take more
-//! than twice as long.
+//! An array on small pages keeps these pages for as long as the process uses the memory. Later
+//! calls of a join are then up to 1.8 times as slow if the result needs gigabytes, whereas a join
+//! with a result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they
+//! take more than twice as long.
 
 use std::time::Duration;
 

@@ -134,8 +134,7 @@ fn meet(met: &Counter, threads: usize) {
     }
 }
 
-/// Returns the calls of one source. The times rise slowly, so that ties with other sources are
-/// frequent.
+/// Returns the calls of one source. The times rise slowly, so ties with other sources are frequent.
 fn source_calls(random: &mut Random) -> Vec<Did> {
     let mut ts = 0;
     let mut calls: Vec<Did> = (0..12)

@@ -9,8 +9,8 @@
 //! rows that are lost, duplicated or returned too early, and leaks of counted payloads. The models
 //! cannot cover more than three threads, long histories, or machines whose memory order is weaker
 //! than loom's model, which does not reorder loads. The number of preemptions is limited to 2 or 3,
-//! because a full search would take hours. Debug assertions are enabled, as the profile specifies.
-//! These assertions read keys, which are also in checked cells.
+//! because a full search would take hours. The profile enables debug assertions. These assertions
+//! read keys, which are also in checked cells.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

@@ -237,7 +237,7 @@ fn rows_that_were_never_inserted_are_not_found() {
     }
 }
 
-/// Most rows may have no value, so numbers can wrap around although few rows are inserted.
+/// Most rows may have no value, so numbers can wrap around even though few rows are inserted.
 #[test]
 fn rows_that_have_left_stay_away_when_numbers_wrap_around() {
     const STEP: u32 = 1 << 25;

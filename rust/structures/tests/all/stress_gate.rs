@@ -13,11 +13,10 @@
 //! that is used after it has been freed. On any processor, ThreadSanitizer detects two accesses to
 //! plain memory in the executed code that are not ordered by an atomic. ThreadSanitizer does not
 //! recognize the reference counts of `Arc`, because their fences are in the standard library, which
-//! is not instrumented. Only the row gate's tests therefore run under ThreadSanitizer, because the
-//! block gate passes memory from block to block through reference counts. `thread_sanitizer.txt`
-//! suppresses reports about reference counts. `loom_gate.rs` and AddressSanitizer check that
-//! reference counts keep memory alive. Helgrind and DRD are not used, because they report errors in
-//! correct code.
+//! is not instrumented. Only the row gate's tests run under ThreadSanitizer, because the block gate
+//! passes memory from block to block through reference counts. `thread_sanitizer.txt` suppresses
+//! reports about reference counts. `loom_gate.rs` and AddressSanitizer check that reference counts
+//! keep memory alive. Helgrind and DRD are not used, because they report errors in correct code.
 
 use std::sync::Arc;
 use std::thread;

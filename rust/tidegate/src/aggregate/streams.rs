@@ -241,7 +241,7 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
 }
 
 /// Returns the rows that satisfy a predicate over columns of one side. The predicate was bound to
-/// columns of a table. `columns` maps them to the columns that are passed here.
+/// columns of a table. `columns` maps the table's columns to those that are passed here.
 pub(crate) fn mask(
     table: &Table,
     columns: &[usize],

@@ -83,7 +83,7 @@ pub struct JoinStats {
 }
 
 /// A join of tables that has already been started. The pairs have been found, but the predicate has
-/// not been evaluated on them, and no result row has been built.
+/// not been evaluated on them, and no result rows have been built.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -466,7 +466,7 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. The rows need several batches if a column's strings are too
+    /// Builds one batch of result rows. Several batches are needed if a column's strings are too
     /// long for one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])

@@ -122,8 +122,8 @@ pub(super) struct PartnerResults {
     partners: Option<Box<TimedPartners>>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
-    /// If the left rows belong to a stream, the number of rows in the stream before those of the
-    /// table.
+    /// If the left rows belong to a stream, the number of rows in the stream that precede those of
+    /// the table.
     before: Option<u64>,
 }
 

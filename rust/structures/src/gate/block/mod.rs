@@ -42,8 +42,8 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// The number of bytes that a row's time and id need in a block. The memory for a block is charged
-/// when its rows are pushed.
+/// The number of bytes that a row's time and id take up in a block. The memory for a block is
+/// charged when its rows are pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
 /// Creates block gates (see the module documentation).

@@ -209,8 +209,8 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Returns the combined promise of all sources, as far as this reader has seen. Every row that
-    /// is not ready yet has at least this `ts`. Returns `None` after all sources have closed.
+    /// Returns the combined promise of all sources, based on what this reader has seen. Every row
+    /// that is not ready yet has at least this `ts`. Returns `None` after all sources have closed.
     ///
     /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
     /// been returned.
@@ -254,7 +254,7 @@ struct Planner {
 
 impl Planner {
     /// Plans a block of the rows up to `bound`. If there are too many rows for one block, the block
-    /// contains only the first ones. Returns `None` if there are no rows up to `bound`.
+    /// contains only the first of them. Returns `None` if there are no rows up to `bound`.
     ///
     /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {

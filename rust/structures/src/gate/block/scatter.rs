@@ -16,7 +16,7 @@
 //!
 //! # Trade-offs
 //!
-//! - Rows that are crowded into few slots, such as those with exponentially growing times, are
+//! - Rows that are crowded into a few slots, such as those with exponentially growing times, are
 //!   sorted by comparison, which costs as much as a merge.
 //! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
 //!   differ only in the dropped bits are sorted at the end.
@@ -56,8 +56,8 @@ pub(super) trait Passes {
     fn sum_before(slots: &mut [u16]) -> u16;
 
     /// Sorts the first `len` of `words`. The final position of each word must be within a group of
-    /// at most `crowd` neighbours. After these words, there must be [`LANES`] more words, none of
-    /// them smaller.
+    /// at most `crowd` neighbours. These words must be followed by [`LANES`] more words, none of
+    /// which is smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 

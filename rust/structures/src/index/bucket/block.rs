@@ -101,7 +101,7 @@ impl BucketBlock {
         true
     }
 
-    /// Returns the number of the row that the lowest set bit marks.
+    /// Returns the number of the row marked by the lowest set bit.
     #[inline]
     pub(super) fn row_of(&self, bits: Bits) -> u32 {
         self.rows[bits.trailing_zeros() as usize]

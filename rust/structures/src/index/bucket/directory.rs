@@ -91,7 +91,7 @@ pub(super) struct Address {
 }
 
 /// The one or two blocks that may contain the keys in a range. Ranges that span more blocks are
-/// looked up in a different way.
+/// looked up differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Pair {

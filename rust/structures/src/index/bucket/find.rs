@@ -1,4 +1,4 @@
-//! Finds the rows that match many probes at a time.
+//! Finds the matching rows for many probes at a time.
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};

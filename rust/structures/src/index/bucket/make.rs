@@ -7,8 +7,8 @@ use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
 /// The number of rows per block when the directory is built. Blocks then have room for the same
-/// number of new rows, so that few blocks overflow. The second constant applies when a crowded cell
-/// is rebuilt, because more rows are likely to arrive in such a cell.
+/// number of new rows, so few blocks overflow. The second constant applies when a crowded cell is
+/// rebuilt, because more rows are likely to arrive in such a cell.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
@@ -17,8 +17,8 @@ const ROWS_OF_GROWING: usize = 4;
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory moves only if more than one in this many cells of its root is empty. If the
-/// directory moved for fewer cells, it would soon have to move again.
+/// The directory moves only if more than one in this many root cells is empty. If the directory
+/// moved for fewer cells, it would soon have to move again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {

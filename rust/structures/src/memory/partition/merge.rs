@@ -14,9 +14,9 @@
 //! left. Each right time is read at most twice and never searched for, regardless of the number of
 //! buckets.
 //!
-//! Entering and leaving both merge left and right rows. It cannot be predicted whether the next row
-//! is a left or a right one, so no branch depends on its side. Both cases perform the same reads
-//! and writes, and a case without a result writes to an unused location. A branch would be
+//! Entering and leaving both merge left and right rows. Whether the next row is from the left or
+//! the right side is unpredictable, so no branch depends on its side. Both cases perform the same
+//! reads and writes, and a case without a result writes to an unused location. A branch would be
 //! mispredicted for every other row, and the merge would take more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};

@@ -35,7 +35,7 @@ use crate::{Error, Result};
 pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// The rows of `rows` that are still undecided after the left side of `and` or `or`, a
+    /// The subset of `rows` that is still undecided after the left side of `and` or `or`, a
     /// condition of `case`, or a value of `coalesce`.
     Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }

@@ -10,9 +10,9 @@
 //!                                                        (split.rs)
 //! ```
 //!
-//! An [`Expr`] contains no types. [`Predicate::bind`] checks it once against two schemas and
-//! determines the type of every operation; [`Predicate::evaluate`] then runs Arrow kernels over
-//! blocks of candidate pairs.
+//! An [`Expr`] contains no types. [`Predicate::bind`] checks the expression once against two
+//! schemas and determines the type of every operation. [`Predicate::evaluate`] then runs Arrow
+//! kernels over blocks of candidate pairs.
 //!
 //! # Meaning
 //!
