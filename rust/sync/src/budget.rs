@@ -10,7 +10,7 @@ pub struct Budget(Arc<Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    /// The number of bytes held. A refused request is included until it has been subtracted again.
+    /// The number of bytes held. A refused request is counted until it has been subtracted again.
     used: Counter,
     limit: usize,
 }

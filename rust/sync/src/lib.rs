@@ -80,7 +80,7 @@ pub use try_lock::TryLock;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Requests a stop, which cannot be revoked.
+    /// Requests a stop. The request cannot be revoked.
     pub fn request(&self) {
         // Relaxed: the flag orders nothing; a thread that sees it late does a little more work.
         self.0.store(true, Ordering::Relaxed);

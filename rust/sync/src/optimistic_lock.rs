@@ -61,8 +61,8 @@ impl Default for OptimisticLock {
 }
 
 impl OptimisticLock {
-    /// Waits until no writer holds the lock, and returns the version. All writes up to this version
-    /// are visible from then on.
+    /// Waits until no writer holds the lock, and returns the version. All writes up to the returned
+    /// version are visible afterwards.
     #[inline]
     pub fn read(&self) -> Version {
         #[cfg(not(loom))]

@@ -23,7 +23,7 @@ impl Prefix {
     }
 
     /// Marks an item. A thread that sees the edge past this item also sees all work that was done
-    /// before the mark.
+    /// before the item was marked.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }

@@ -1,4 +1,4 @@
-//! Joins two tables once the arguments have been read, and returns a table, a reader or a plan.
+//! Joins two tables after the arguments have been read, and returns a table, a reader or a plan.
 
 use std::sync::Arc;
 use std::time::Duration;

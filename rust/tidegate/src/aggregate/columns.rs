@@ -41,7 +41,7 @@ pub(crate) enum Extent<'a> {
     Whole,
     /// Some rows of a stream. The encoding of values must not depend on earlier or later rows. For
     /// each aggregate that computes the smallest or largest of [ordered](is_ordered_only) values,
-    /// the variant contains the codes of these values, source after source. The variant contains
+    /// the variant contains the codes of these values, source by source. The variant contains
     /// `None` for a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
@@ -317,7 +317,7 @@ impl InputValues {
     }
 }
 
-/// Returns the arrays of each source. Removes rows whose value is null from the source's mask.
+/// Returns the arrays of each source. From the source's mask, removes the rows whose value is null.
 fn of_present_rows<'a>(
     streams: &Streams,
     chunks: &'a [ArrayRef],
@@ -331,7 +331,7 @@ fn of_present_rows<'a>(
     sources
 }
 
-/// Removes the rows without a value from a mask.
+/// From a mask, removes the rows without a value.
 fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
     if chunks.iter().all(|chunk| chunk.logical_null_count() == 0) {
         return;
@@ -542,7 +542,7 @@ fn codes(
     }
 }
 
-/// Returns the codes of all rows, source after source.
+/// Returns the codes of all rows, source by source.
 fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
     let source = |rows: usize| {
         let mut codes = Pages::unwritten(rows);

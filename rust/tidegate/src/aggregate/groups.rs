@@ -33,7 +33,7 @@ const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: fal
 pub(crate) struct Groups {
     /// The rank of each row's key.
     pub(crate) numbers: Pages<u32>,
-    /// One more than the largest rank. Some smaller ranks may not occur.
+    /// One more than the largest rank. Some smaller ranks might not occur.
     pub(crate) count: usize,
     /// The key columns, with a value for each rank.
     pub(crate) columns: Vec<Column>,
@@ -149,7 +149,8 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     Ok(rows)
 }
 
-/// Returns the numbers sorted by key. For each number, `rows` contains a row that has its key.
+/// Returns the numbers sorted by key. For each number, `rows` contains one row with that number's
+/// key.
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;

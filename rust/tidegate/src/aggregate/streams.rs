@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// The number of rows for which a predicate is evaluated at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// The rows of all aggregated sources, source after source, each in time order.
+/// The rows of all aggregated sources, source by source, each in time order.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
@@ -128,7 +128,7 @@ impl Streams {
         Ok(Streams { sources: vec![source], table })
     }
 
-    /// Returns the sources. If there are keys, `keys` contains the keys of all rows, source after
+    /// Returns the sources. If there are keys, `keys` contains the keys of all rows, source by
     /// source.
     pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
         let stream = |source: &'a SortedSource| {

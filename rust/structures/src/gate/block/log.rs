@@ -1,9 +1,9 @@
 //! The log of a source: its actions in order, which every reader follows. Logs are the only state
 //! that the sources and readers of the block gate share.
 //!
-//! Runs, promises, forks and the end are entries of one list. Only the source extends this list,
-//! with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all earlier
-//! actions of the source. An entry is freed when the source and all readers have passed it.
+//! Runs, promises, forks and the end are entries in a single list. Only the source extends this
+//! list, with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all
+//! earlier actions of the source. An entry is freed when the source and all readers have passed it.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};

@@ -136,7 +136,7 @@ impl<R: Run> BlockReader<R> {
 
     /// Makes `block` the successor of `last` and returns whether this succeeded. If another reader
     /// was faster, moves to that reader's block. That block begins with the same rows but may end
-    /// elsewhere.
+    /// at a different row.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -210,7 +210,8 @@ impl<R: Run> BlockReader<R> {
     }
 
     /// Returns the combined promise of all sources, based on what this reader has seen. Every row
-    /// that is not ready yet has at least this `ts`. Returns `None` after all sources have closed.
+    /// that is not ready yet has this `ts` or a later one. Returns `None` after all sources have
+    /// closed.
     ///
     /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
     /// been returned.

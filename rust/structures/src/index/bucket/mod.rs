@@ -33,8 +33,8 @@ const TOGETHER: usize = 1024;
 /// Below this number of rows, rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
-/// Rows in value order, in blocks of one cache line. The positions of the blocks are computed from
-/// the keys.
+/// The rows of a window, stored in value order in blocks of one cache line. The positions of the
+/// blocks are computed from the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block

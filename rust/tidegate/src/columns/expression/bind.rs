@@ -154,8 +154,8 @@ impl Predicate {
         Predicate::bind(expr, schema, &Schema::empty())
     }
 
-    /// Returns the columns that the expression reads from one side, as ascending positions in the
-    /// schema.
+    /// Returns the columns that the expression reads from one side, as positions in the schema in
+    /// ascending order.
     pub fn columns(&self, side: Origin) -> &[usize] {
         match side {
             Origin::Left | Origin::Row => &self.left,
@@ -206,8 +206,8 @@ impl Predicate {
     }
 }
 
-/// Binds an expression of any type over two tables, and returns it with the columns that it reads
-/// from each.
+/// Binds an expression of any type over two tables, and returns it together with the columns that
+/// it reads from each table.
 pub(super) fn bind_value(
     expr: &Expr,
     left: &Schema,

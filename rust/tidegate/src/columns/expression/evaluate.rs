@@ -283,7 +283,7 @@ fn compared(
 }
 
 /// Returns the expression for a time or duration before any cast to another unit. Also returns the
-/// number of nanoseconds per step in its own unit.
+/// number of nanoseconds per step in the original unit.
 fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,

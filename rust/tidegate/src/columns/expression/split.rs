@@ -190,7 +190,7 @@ impl Predicate {
     }
 
     /// Returns, for each side, the conjuncts that read only its columns. Returns `None` if a
-    /// conjunct reads both sides, or can fail for a row that is in no pair.
+    /// conjunct reads both sides, or can fail for a row that is not in any pair.
     pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
         let left_columns = self.columns(Origin::Left).len();
         let mut sides: [Vec<TypedOperation>; 2] = [Vec::new(), Vec::new()];
