@@ -1,13 +1,13 @@
 //! The process's allocator, which serves large requests from the pool and small ones from the
 //! system.
 //!
-//! Like [`Pages`](super::pages::Pages), each call allocates and frees vectors of rows. The heap
-//! returns such memory to the system and clears new pages for the next vector. Clearing these pages
-//! costs more than filling the vector with rows. Requests of [`SMALL`] bytes or more are therefore
-//! served with an extent from the pool. A [`Header`] in the first bytes of such memory records its
-//! origin. If the address space is limited and the pool has no suitable extent, the system serves
-//! the request, because the heap packs its allocations into few addresses. The system also serves
-//! requests whose alignment exceeds a cache line.
+//! Each call allocates and frees vectors of rows, just as it allocates and frees
+//! [`Pages`](super::pages::Pages). The heap returns such memory to the system and clears new pages
+//! for the next vector. Clearing these pages costs more than filling the vector with rows. Requests
+//! of [`SMALL`] bytes or more are therefore served with an extent from the pool. A [`Header`] in
+//! the first bytes of such memory records its origin. If the address space is limited and the pool
+//! has no suitable extent, the system serves the request, because the heap packs its allocations
+//! into few addresses. The system also serves requests whose alignment exceeds a cache line.
 //!
 //! If the system refuses memory, the allocator first frees the memory that is kept for later
 //! arrays, and then the reserve.

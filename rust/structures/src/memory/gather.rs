@@ -131,7 +131,7 @@ mod sse2 {
     }
 
     /// Writes whole lines with stores that bypass the caches. Returns the number of values written,
-    /// which is 0 if `out` does not begin at a line.
+    /// which is 0 if `out` does not begin at a cache line boundary.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(
         from: &[T],

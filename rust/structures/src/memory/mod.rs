@@ -85,8 +85,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest `catch_unwind`. This error is the payload of the unwinding, and no
-    /// panic message is printed.
+    /// Unwinds to the nearest `catch_unwind`. The unwinding carries this error as its payload, and
+    /// no panic message is printed.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -120,8 +120,7 @@ pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
-/// Frees the memory that is kept for later arrays. Returns whether there was any
-/// such memory.
+/// Frees the memory that is kept for later arrays. Returns whether there was any memory to free.
 ///
 /// The C allocator is also asked to return the free pages between small pieces that are in use.
 pub fn release() -> bool {

@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
 pub struct Target<'a> {
     /// The keys, if requested.
     pub keys: Option<&'a mut [Slot<u32>]>,
-    /// The times, if the rows have them.
+    /// The times, if the rows have any.
     pub ts: Option<&'a mut [Slot<i64>]>,
     /// The row numbers, if requested.
     pub numbers: Option<&'a mut [Slot<u32>]>,

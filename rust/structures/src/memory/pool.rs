@@ -11,9 +11,9 @@
 //! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. The pool also
 //! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they
 //! are reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
-//! extents are returned immediately. The addresses of a mapping are returned when the whole mapping
-//! is free and has no pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of
-//! which may never receive a page.
+//! extents are returned to the system immediately. The addresses of a mapping are returned to the
+//! system when the whole mapping is free and has no pages. A new mapping has at least [`MAPPED`]
+//! bytes of addresses, most of which may never receive a page.
 //!
 //! No thread waits long for the pool. An allocator must not wait, and the pool's lock may be held
 //! forever in a forked child process. If the pool is busy, a new extent gets its own mapping.
@@ -30,7 +30,7 @@ use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
 /// The smallest page size that a kernel may use. The kernel reclaims lent memory page by page,
-/// except pages that have been written again.
+/// except for pages that have been written again.
 const PAGE: usize = 4 << 10;
 
 /// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
@@ -54,13 +54,14 @@ pub(super) const LEAST: usize = 64 << 10;
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
 /// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
-/// working memory of a join of a million rows per side. The next such join then needs no fresh
-/// pages.
+/// working memory of a join of a million rows per side. The next join of this size then needs no
+/// fresh pages.
 const POOL_BYTES: usize = 320 << 20;
 
 /// The maximum number of additional bytes that the pool keeps and that the kernel may reclaim. This
 /// memory can hold a result of several gigabytes, such as that of an aggregation with many keys.
-/// The next such result can be built several times as fast, because the memory is still mapped.
+/// The next result of this size can be built several times as fast, because the memory is still
+/// mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
@@ -97,7 +98,7 @@ fn insert(extent: Extent) {
     drop(unused);
 }
 
-/// Frees the memory that the pool keeps. Returns whether there was any such memory.
+/// Frees the memory that the pool keeps. Returns whether there was any memory to free.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool, so nothing is freed while the pool
     // is locked.
@@ -323,7 +324,7 @@ impl Extent {
         lent
     }
 
-    /// Returns whether the kernel accepted the advice to reclaim the pages, now or later.
+    /// Returns whether the kernel accepted the advice to reclaim the pages immediately or later.
     #[cfg(target_os = "linux")]
     fn advise(&mut self, freed: ReleaseTime) -> bool {
         let advice = match freed {

@@ -308,7 +308,7 @@ mod avx512 {
     /// # Safety
     ///
     /// The column must have at least `at + 8` elements, and `at` must be a multiple of 8. If the
-    /// store is streaming, the column must begin at a cache line.
+    /// store is streaming, the column must begin at a cache line boundary.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
@@ -331,13 +331,13 @@ mod avx512 {
     }
 
     /// Gathers 8 records at a time and returns whether all positions were in range. If a position
-    /// is out of range, the last record is read.
+    /// is out of range, the last record is read instead.
     ///
     /// # Safety
     ///
     /// There must be at least one record. The length of `places` must be a multiple of 8. `out`
     /// must have at most two columns, each at least as long as `places`. If stores are streaming,
-    /// the columns must begin at a cache line.
+    /// the columns must begin at a cache line boundary.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],

@@ -16,8 +16,8 @@ pub const RESERVE: usize = 32 << 20;
 /// number. The size also determines the largest request that can be served without a prior check.
 const PART: usize = 4;
 
-/// The maximum and minimum size of the reserve if there is a limit. It is not worth continuing with
-/// a reserve smaller than the minimum.
+/// The maximum and minimum sizes of the reserve if there is a limit. It is not worth continuing
+/// with a reserve smaller than the minimum.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 
@@ -83,8 +83,8 @@ fn spend_last() -> bool {
 }
 
 /// Locks the reserves. Other threads hold the lock only for a few system calls, so this function
-/// waits for a moment if necessary. The wait is bounded because, after a fork, the lock may be held
-/// by a thread that does not exist in the child process.
+/// waits briefly if necessary. The wait is bounded because, after a fork, the lock may be held by a
+/// thread that does not exist in the child process.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {

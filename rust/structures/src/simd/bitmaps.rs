@@ -94,7 +94,7 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of a tile, which are given by bucket, and clears them. Whole cache lines
+    /// Appends the rows of a tile, given bucket by bucket, and clears the tile. Whole cache lines
     /// are written, because each bucket is in a different cache line.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);

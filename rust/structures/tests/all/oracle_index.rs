@@ -3,8 +3,8 @@
 //!
 //! Keys are uniform, Gaussian, skewed, drifting, few in number, or at the ends of the 64-bit range.
 //! Windows grow, slide, shrink and become empty. Numbers wrap around. Merges happen for every row,
-//! seldom or never. These tests cannot detect races, which are covered by the loom models of shared
-//! indexes.
+//! rarely, or never. These tests cannot detect races, which are covered by the loom models of
+//! shared indexes.
 //!
 //! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs this
 //! file with its own indexes.

@@ -239,7 +239,7 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
 }
 
 /// Returns the same values with a common dictionary that contains only the values used by the rows.
-/// Returns `None` if the arrays do not need one.
+/// Returns `None` if the arrays do not need a common dictionary.
 fn unified(arrays: &[&dyn Array]) -> ArrowResult<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
         return Ok(None);

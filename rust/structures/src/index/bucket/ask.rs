@@ -114,7 +114,7 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     }
 }
 
-/// Prefetches the overflow blocks that follow the blocks of probes. Most blocks have no overflow
+/// Prefetches the overflow blocks of the blocks that probes need. Most blocks have no overflow
 /// block. For a block without an overflow block, the unused block, which always exists, is
 /// prefetched instead.
 #[inline(always)]

@@ -483,8 +483,8 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     too_many * 16 > len
 }
 
-/// Returns the code of the key at a distance, in a cell that covers 2^shift keys. The code consists
-/// of the bits in which the cell's keys differ, or of the upper 16 of these bits.
+/// Returns the code of the key at the given distance, in a cell that covers 2^shift keys. The code
+/// consists of the bits in which the cell's keys differ, or of the upper 16 of these bits.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
     // The position in the cell, as a fraction of 2^64.

@@ -124,7 +124,7 @@ impl BucketIndex {
         }
     }
 
-    /// Returns which of the rows whose bits are set have keys that do not match the probe.
+    /// Of the rows whose bits are set, returns those whose keys do not match the probe.
     #[inline(never)]
     fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;

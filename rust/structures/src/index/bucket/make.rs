@@ -267,8 +267,8 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Returns whether the window has grown since the directory was built and all rows from that
-    /// time have left. The window might then keep its current size.
+    /// Returns whether the window has grown since the directory was built, and all rows from that
+    /// time have left the window. The window might then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for

@@ -36,7 +36,7 @@ pub struct TimedRows<'a> {
 /// Rows that leave their buckets.
 #[derive(Debug)]
 pub struct LeavingRows<'a> {
-    /// The rows that have not left yet.
+    /// The right rows that have not left yet.
     pub rows: TimedRows<'a>,
     /// The position of the first such row in each bucket, followed by the start of the rows without
     /// a key.
