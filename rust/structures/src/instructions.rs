@@ -53,7 +53,7 @@ impl Instructions {
         self.are_of_target() && self <= instructions()
     }
 
-    /// Returns whether processors of the target can have these instructions.
+    /// Returns whether the target's processors can have these instructions.
     const fn are_of_target(self) -> bool {
         match self {
             Instructions::Portable => true,
@@ -95,9 +95,9 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// Returns the widest instructions that loops use: the set named by [`VARIABLE`], or else the
-/// widest set that the processor supports. If [`chosen`] returns an error, loops use the portable
-/// set.
+/// Returns the widest instructions that loops use: the set named by [`VARIABLE`] or, if the
+/// variable is not set, the widest set that the processor supports. If [`chosen`] returns an error,
+/// loops use the portable set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();

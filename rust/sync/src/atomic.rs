@@ -167,8 +167,8 @@ impl<T> AtomicPtr<T> {
     }
 }
 
-/// A cell whose accesses are checked by loom. If two accesses race and one of them is through
-/// `with_mut`, the model fails.
+/// A cell whose accesses are checked by loom. If two accesses race and at least one of them is
+/// through `with_mut`, the model fails.
 #[derive(Debug)]
 pub struct RaceCell<T>(
     #[cfg(loom)] loom::cell::UnsafeCell<T>,

@@ -10,12 +10,12 @@ pub struct Budget(Arc<Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    /// The number of bytes held. A refused request is included until it has been subtracted again.
+    /// The number of bytes held. A refused request is counted until it has been subtracted again.
     used: Counter,
     limit: usize,
 }
 
-/// Bytes charged to a budget. They are released when the charge is dropped.
+/// Bytes charged to a budget. The bytes are released when the charge is dropped.
 #[derive(Debug)]
 pub struct Charge {
     budget: Budget,
@@ -76,7 +76,7 @@ impl Charge {
         Charge { budget: self.budget.clone(), bytes }
     }
 
-    /// Adds another charge of the same budget to this one.
+    /// Adds another charge against the same budget to this one.
     pub fn merge(&mut self, mut other: Charge) {
         assert!(
             Arc::ptr_eq(&self.budget.0, &other.budget.0),

@@ -1,4 +1,4 @@
-//! A number that many threads change. It does not order accesses to other memory.
+//! A number that many threads change. A counter does not order accesses to other memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

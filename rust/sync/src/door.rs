@@ -52,8 +52,8 @@ impl Door {
         self.0.fetch_or(CLOSED, Ordering::Acquire);
     }
 
-    /// Returns the number of threads inside. A thread that finds the door closed may be counted
-    /// briefly.
+    /// Returns the number of threads inside. A thread that finds the door closed may briefly be
+    /// counted.
     pub fn inside(&self) -> usize {
         self.0.load(Ordering::Acquire) & !CLOSED
     }

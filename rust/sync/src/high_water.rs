@@ -1,5 +1,5 @@
-//! A number that only increases. A thread that reads the number also sees all work done before the
-//! increase.
+//! A number that only increases. A thread that reads the number also sees all work that was done
+//! before the number was increased.
 
 use crate::CachePadded;
 use crate::atomic::{AtomicI64, Ordering};
@@ -25,7 +25,7 @@ impl HighWater {
         self.0.store(to as i64, Ordering::Release);
     }
 
-    /// Returns the mark. A stale mark is too low.
+    /// Returns the mark. A stale mark is lower than the actual mark.
     pub fn get(&self) -> u64 {
         // Acquire: pairs with the Release of `raise`.
         self.0.load(Ordering::Acquire) as u64

@@ -74,13 +74,13 @@ pub use ring::{Receiver, Sender, ring};
 pub use stack::Stack;
 pub use try_lock::TryLock;
 
-/// A request to stop. All clones share the same request. One thread requests a stop, and the worker
-/// threads notice the request.
+/// A request to stop. All clones share the same stop request. One thread requests a stop, and the
+/// worker threads notice the request.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Requests a stop, which cannot be revoked.
+    /// Requests a stop. The request cannot be revoked.
     pub fn request(&self) {
         // Relaxed: the flag orders nothing; a thread that sees it late does a little more work.
         self.0.store(true, Ordering::Relaxed);

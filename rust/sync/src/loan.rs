@@ -22,7 +22,7 @@ use std::thread::panicking;
 use crate::Lock;
 use crate::atomic::{Arc, AtomicUsize, Ordering};
 
-/// The value that is added to the number of threads inside when the work is taken back.
+/// When the work is taken back, this value is added to the number of threads inside.
 const BACK: usize = 1 << (usize::BITS - 1);
 
 /// Work that its owner has lent. All clones refer to the same work.
@@ -86,7 +86,7 @@ impl Loan {
     }
 }
 
-/// A guard that takes the work back when the guard is dropped, even after a panic.
+/// A guard that takes the work back when dropped, even after a panic.
 struct TakeBack<'a>(&'a Loan);
 
 impl Drop for TakeBack<'_> {

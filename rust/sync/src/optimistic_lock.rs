@@ -1,5 +1,5 @@
-//! A lock whose readers write nothing. Instead, they check the version of the lock before and after
-//! they read.
+//! A lock whose readers write nothing. Readers check the version of the lock before and after they
+//! read.
 //!
 //! Leis, Scheibner, Kemper and Neumann, "The ART of Practical Synchronization" (DaMoN 2016),
 //! section 3, and Leis, Haubenschild and Neumann, "Optimistic Lock Coupling" (IEEE Data Engineering
@@ -37,7 +37,7 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 /// ```
 #[derive(Debug)]
 pub struct OptimisticLock {
-    /// The version is odd while a writer holds the lock. The version only increases until it wraps
+    /// The version is odd while a writer holds the lock. The version increases until it wraps
     /// around.
     version: AtomicUsize,
 }
@@ -47,7 +47,7 @@ pub struct OptimisticLock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(usize);
 
-/// The lock, as held by a writer. Dropping this value releases the lock.
+/// A lock that is held by a writer. Dropping this value releases the lock.
 #[derive(Debug)]
 pub struct Exclusive<'a> {
     lock: &'a OptimisticLock,
@@ -61,8 +61,8 @@ impl Default for OptimisticLock {
 }
 
 impl OptimisticLock {
-    /// Waits until no writer holds the lock, and returns the version. All writes up to this version
-    /// are visible from then on.
+    /// Waits until no writer holds the lock, and returns the version. All writes up to the returned
+    /// version are visible afterwards.
     #[inline]
     pub fn read(&self) -> Version {
         #[cfg(not(loom))]

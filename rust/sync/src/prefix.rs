@@ -1,12 +1,12 @@
-//! Determines how many leading items are done while several threads process items in any order.
+//! Tracks how many leading items are done while several threads process the items in any order.
 
 use crate::atomic::{AtomicBool, Ordering};
 use crate::{HighWater, TryLock};
 
 /// Items that can be marked, and the *edge*: the number of leading items that are all marked.
 ///
-/// A thread that marks an item moves the edge, unless another thread is doing so. The edge can
-/// therefore be stale, in which case it is too low.
+/// A thread that marks an item moves the edge, unless another thread is already doing so. The edge
+/// can therefore be stale, in which case it is too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,
@@ -23,7 +23,7 @@ impl Prefix {
     }
 
     /// Marks an item. A thread that sees the edge past this item also sees all work that was done
-    /// before the mark.
+    /// before the item was marked.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }

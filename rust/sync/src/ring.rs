@@ -64,8 +64,8 @@ impl<T> Drop for Ring<T> {
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// The number of received values, as last read. If the count is stale, the ring looks fuller
-    /// than it is.
+    /// The number of received values, as of the last read. If the count is stale, the ring looks
+    /// fuller than it is.
     received: usize,
 }
 
@@ -73,8 +73,8 @@ pub struct Sender<T> {
 pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     received: usize,
-    /// The number of sent values, as last read. If the count is stale, the ring looks emptier than
-    /// it is.
+    /// The number of sent values, as of the last read. If the count is stale, the ring looks
+    /// emptier than it is.
     sent: usize,
 }
 

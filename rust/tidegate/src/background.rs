@@ -14,9 +14,9 @@ pub fn prepare_thread() -> Result<()> {
     Ok(driver::prepare_thread()?)
 }
 
-/// Returns an error unless a memory limit leaves room for this thread to call external code. A call
-/// to external code needs thread-local variables and Python's state for the thread. Without memory
-/// for them, glibc or Python would end the process.
+/// Returns an error if a memory limit leaves too little room for this thread to call external code.
+/// A call to external code needs thread-local variables and Python's state for the thread. Without
+/// memory for them, glibc or Python would terminate the process.
 pub fn check_call() -> Result<()> {
     memory::room_for_thread(0)?;
     Ok(())

@@ -118,7 +118,8 @@ impl Shape {
 
     fn of(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
         let Some(types) = &self.cast_to else { return Ok(batch) };
-        // Values that do not fit cause an error; by default, Arrow would replace them with nulls.
+        // Values that do not fit cause an error, whereas Arrow would replace them with nulls by
+        // default.
         let exact = CastOptions { safe: false, format_options: FormatOptions::new() };
         Ok(cast_with_options(&StructArray::from(batch), types, &exact)?.as_struct().into())
     }

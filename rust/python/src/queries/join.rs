@@ -46,15 +46,15 @@ pub(crate) struct Options<'a, 'py> {
 pub(crate) type Functions = (Vec<Aggregate>, How);
 
 impl Options<'_, '_> {
-    /// Returns the functions of `aggs`, if it was passed.
+    /// Returns the functions passed as `aggs`, if any.
     pub(crate) fn functions(self) -> PyResult<Option<Functions>> {
         let Some(aggs) = self.aggs else { return Ok(None) };
         let how = self.of_left_rows().how.unwrap_or("left");
         Ok(Some((aggregates(aggs)?, word("how", how, &HOW)?)))
     }
 
-    /// Returns the options of a join that returns one row per left row. Such a join rejects outer
-    /// joins and explains why, even if the caller uses another library's name for them.
+    /// Returns the options of a join that returns one row per left row. If the caller requests an
+    /// outer join, by this or another library's name, the join is rejected with an explanation.
     pub(crate) fn of_left_rows(self) -> Self {
         let is_outer = self.how.is_some_and(|how| of_other_libraries(how) == "full");
         Options { how: if is_outer { Some("full") } else { self.how }, ..self }
@@ -132,13 +132,13 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
-    /// end does.
+    /// Returns, for the lower and the upper end of the intervals, whether that end varies from row
+    /// to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// Returns the same join as an operator that receives its rows over time.
+    /// Returns an operator that performs the same join on rows that arrive over time.
     fn operator(
         &self,
         left: SchemaRef,
@@ -251,7 +251,7 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
     }
 }
 
-/// Rejects a bound on the ends of intervals if the join has no such ends.
+/// Rejects `max_width` if the join cannot compute the ends of intervals from columns.
 pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> {
     match max_width {
         None => Ok(()),
@@ -264,8 +264,9 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
 /// Defines the function that builds the query for a kind of join.
 ///
 /// The three lists contain the arguments that are specific to this kind of join, grouped by their
-/// position in the signature. The options that all joins share surround them. `$ask` takes these
-/// arguments and the [`Options`], and returns a [`JoinRequest`].
+/// position in the signature. In the signature, the options that all joins share appear before,
+/// between and after them. `$ask` takes these arguments and the [`Options`], and returns a
+/// [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;
@@ -356,7 +357,7 @@ macro_rules! asof_query {
 }
 pub(crate) use asof_query;
 
-/// Defines the class of a join of sources that matches each left row with one right row. `$open`
+/// Defines the class for joins of push sources that match each left row with one right row. `$open`
 /// takes the arguments of an as-of join, the [`Options`] and the [`Sides`], and returns the join.
 macro_rules! asof_class {
     ($class:ident = $open:ident) => {
@@ -416,8 +417,8 @@ macro_rules! asof_class {
 pub(crate) use asof_class;
 
 /// Defines the class for a kind of join with push sources. The macro takes the same lists as
-/// [`join_query`]. `$open` takes the arguments of this kind, the [`Options`] and the [`Sides`], and
-/// returns the join.
+/// [`join_query`]. `$open` takes the arguments of this kind of join, the [`Options`] and the
+/// [`Sides`], and returns the join.
 macro_rules! join_class {
     (
         $class:ident = $open:ident;

@@ -223,7 +223,7 @@ impl MergeReader {
         self.handle.close_reader()
     }
 
-    /// Like the operator method of the same name, adapted to asyncio.
+    /// Like the operator method with the same name, adapted to asyncio.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

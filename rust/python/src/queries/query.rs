@@ -35,7 +35,7 @@ impl JoinQuery {
     }
 }
 
-/// A function that rebuilds the same query, and its arguments.
+/// A function that rebuilds the same query, and the arguments to call it with.
 type Reduction<'py> = (Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>));
 
 /// The native module.

@@ -1,4 +1,4 @@
-//! Joins two tables once the arguments have been read, and returns a table, a reader or a plan.
+//! Joins two tables after the arguments have been read, and returns a table, a reader or a plan.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::queries::plan::JoinPlan;
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Returns which unmatched rows the result keeps, as the caller would write it in the argument.
+    /// Returns the caller's choice of which unmatched rows the result keeps, in the form of the
+    /// argument.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -31,18 +32,18 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether each pair takes only a short, bounded time. This requires that no expression
-    /// is evaluated and nothing is aggregated.
+    /// Returns whether the time spent on each pair is short and bounded. This is the case if no
+    /// expression is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Returns whether the lower end of the intervals varies from row to row, and whether the upper
-    /// end does.
+    /// Returns, for the lower and the upper end of the intervals, whether that end varies from row
+    /// to row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
 
-    /// Returns the same join as an operator that receives its rows over time. `max_width` limits
-    /// ends that are computed from columns.
+    /// Returns an operator that performs the same join on rows that arrive over time. `max_width`
+    /// limits the length of intervals whose ends are computed from columns.
     fn operator(
         &self,
         left: SchemaRef,
@@ -54,16 +55,16 @@ pub(crate) trait Relation: Send + Sync + 'static {
 
 /// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
-/// A call on such small tables takes about as long as starting a thread, so it finishes soon enough
-/// after Ctrl-C.
+/// A call with such small tables takes about as long as starting a thread, so Ctrl-C does not need
+/// to interrupt the call.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
-/// The maximum size, in bytes, of the pairs from such tables. Writing that many bytes takes a few
-/// tens of milliseconds.
+/// The maximum size, in bytes, of the pairs found in such small tables. Writing that many bytes
+/// takes a few tens of milliseconds.
 const MOST_PAIR_BYTES: usize = 1 << 26;
 
-/// Returns whether inputs have few rows and few bytes.
+/// Returns whether the inputs have only a few rows and few bytes in total.
 pub(crate) fn are_few(inputs: &[&UncheckedRows]) -> bool {
     inputs.iter().map(|input| input.rows()).sum::<usize>() <= FEW_ROWS
         && inputs.iter().map(|input| input.bytes()).sum::<usize>() <= FEW_BYTES
@@ -112,7 +113,7 @@ pub(crate) fn to_plan(
     Ok(JoinPlan::new(plan, left, right))
 }
 
-/// Returns the schemas of both sides, with types for the untyped columns of empty sides.
+/// Returns the schemas of both sides, and assigns types to the untyped columns of empty sides.
 fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
     let fits = |left: &Schema, right: &Schema| join.plan(left, right).is_ok();
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)

@@ -113,7 +113,7 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     }
 }
 
-/// Returns a window, from a length of time or `tidegate.rows(n)`.
+/// Creates a window from a length of time or from `tidegate.rows(n)`.
 fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
     static ROWS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     if ob.is_instance(ROWS.import(ob.py(), "tidegate.windows", "Rows")?)? {

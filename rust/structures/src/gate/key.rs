@@ -1,12 +1,13 @@
-//! The merged order of rows. A key that combines a row's time, rank and position defines this
-//! order.
+//! The merged order of rows. The order is defined by a key that combines a row's time, rank and
+//! position.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Marks a handle that can move to another thread but not be used by two threads at the same time.
+/// Marks a handle that can move to another thread but cannot be used by two threads at the same
+/// time.
 pub type NotSync = PhantomData<Cell<()>>;
 
 /// The maximum number of sources that a gate can have during its lifetime.

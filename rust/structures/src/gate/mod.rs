@@ -27,9 +27,9 @@
 //!
 //! # When to use something else
 //!
-//! Sort or merge tables that are complete, because this is faster than any stream. Use a channel
-//! for sources whose order does not matter. Sort rows that arrive out of order before you push
-//! them.
+//! If all rows are available, sort or merge tables instead, because this is faster than any stream.
+//! Use a channel for sources whose order does not matter. Sort rows that arrive out of order before
+//! you push them.
 #![doc = include_str!("README.md")]
 
 mod block;
@@ -72,7 +72,7 @@ impl<R> Next<R> {
 /// unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Rejection<R> {
-    /// The row or run begins below the source's promise.
+    /// The row, or the first row of the run, is before the promised time.
     Late {
         /// The smallest event time of the row or run.
         ts: i64,

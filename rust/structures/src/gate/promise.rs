@@ -26,7 +26,7 @@ pub struct PromiseCell {
     /// No subsequent row has a smaller `ts`. Only the source writes this value, and the value only
     /// increases.
     ts: CachePadded<AtomicI64>,
-    /// True if no more rows follow. Readers check this only if `ts` is at its maximum.
+    /// True if no more rows follow. Readers check this flag only if `ts` is at its maximum.
     closed: AtomicBool,
     /// The first source that was forked from this one. Written by the source.
     pub first_fork: OnceLink<Fork>,
@@ -55,7 +55,7 @@ impl PromiseCell {
         }
     }
 
-    /// Promises that no subsequent row is below `ts`.
+    /// Promises that no subsequent row is before `ts`.
     #[inline]
     pub fn raise(&self, ts: i64) {
         // Release: a thread that reads the promise with `get` sees every row that was linked under
@@ -63,7 +63,7 @@ impl PromiseCell {
         self.ts.store(ts, Ordering::Release);
     }
 
-    /// Promises that no more rows follow.
+    /// Promises that there will be no more rows.
     pub fn close(&self) {
         // Relaxed: published by the Release of `raise`.
         self.closed.store(true, Ordering::Relaxed);
@@ -106,7 +106,7 @@ pub trait Sources {
 /// therefore those that do not sort after the smallest `(promise(j), j)`. This smallest pair is the
 /// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
 /// that is too high. The heap contains the last promise that was seen from each source, and only
-/// the promise at the top is read again.
+/// the promise at the top is reread.
 #[derive(Clone, Debug)]
 pub struct Frontier {
     /// The open sources, ordered by the last promise that was seen, smallest first.

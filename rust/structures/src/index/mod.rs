@@ -86,10 +86,10 @@ pub trait WindowIndex: Send + Sync {
     fn remove(&mut self, key: i64, row: u32);
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. Every row
-    /// number in the probe's range must belong to a row that has been inserted and not removed.
+    /// number in the probe's range must belong to a row that has been inserted but not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
-    /// Returns the number of rows that have been inserted and not removed.
+    /// Returns the number of rows that have been inserted but not removed.
     fn len(&self) -> usize;
 
     /// Returns the number of bytes in use.
@@ -177,7 +177,7 @@ pub fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0
 }
 
-/// Appends the numbers of the rows that match the probe. The rows are in key order and begin at the
+/// Appends the numbers of the rows that match the probe. The rows are in key order, starting at the
 /// probe's low end. Returns whether a key above the probe's high end was reached.
 #[inline]
 pub fn take_run(keys: &[i64], rows: &[u32], probe: &Probe, found: &mut Vec<u32>) -> bool {

@@ -1,13 +1,13 @@
 //! The process's allocator, which serves large requests from the pool and small ones from the
 //! system.
 //!
-//! Like [`Pages`](super::pages::Pages), each call allocates and frees vectors of rows. The heap
-//! returns such memory to the system and clears new pages for the next vector. Clearing these pages
-//! costs more than filling the vector with rows. A request of [`SMALL`] bytes or more is therefore
-//! served with an extent of the pool. A [`Header`] in the first bytes of such memory records its
-//! origin. If the address space is limited and the pool has no suitable extent, the system serves
-//! the request, because the heap packs its allocations into few addresses. The system also serves
-//! requests whose alignment exceeds a cache line.
+//! Each call allocates and frees vectors of rows, just as it allocates and frees
+//! [`Pages`](super::pages::Pages). The heap returns such memory to the system and clears new pages
+//! for the next vector. Clearing these pages costs more than filling the vector with rows. Requests
+//! of [`SMALL`] bytes or more are therefore served with an extent from the pool. A [`Header`] in
+//! the first bytes of such memory records its origin. If the address space is limited and the pool
+//! has no suitable extent, the system serves the request, because the heap packs its allocations
+//! into few addresses. The system also serves requests whose alignment exceeds a cache line.
 //!
 //! If the system refuses memory, the allocator first frees the memory that is kept for later
 //! arrays, and then the reserve.
@@ -54,8 +54,8 @@ fn or_again(allocate: impl Fn() -> *mut u8) -> *mut u8 {
     if memory.is_null() { again(allocate) } else { memory }
 }
 
-/// Returns whether a request is large. In stress builds, no request is large, because sanitizers
-/// only check the bounds of memory from the system.
+/// Returns whether a request is large. In stress builds, no request counts as large, because
+/// sanitizers only check the bounds of memory from the system.
 #[inline]
 fn is_large(layout: Layout) -> bool {
     layout.size() >= SMALL && layout.align() <= HEADER && !cfg!(tidegate_stress)
@@ -85,7 +85,8 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must be from [`put`]. The header must not be removed again before it is put back.
+/// The memory must have been returned by [`put`]. The header must not be removed again until it has
+/// been put back.
 unsafe fn header(memory: *mut u8) -> Header {
     // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }
@@ -130,7 +131,7 @@ fn take(layout: Layout, zeroed: bool) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must be from [`large`] for this layout, and must no longer be in use.
+/// The memory must have been allocated by [`large`] with this layout, and must no longer be in use.
 #[cold]
 unsafe fn give_back(memory: *mut u8, layout: Layout) {
     // SAFETY: guaranteed by the caller.

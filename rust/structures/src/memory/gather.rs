@@ -1,4 +1,4 @@
-//! Copies values that are given by position.
+//! Copies values, given their positions.
 //!
 //! The loads are ordinary ones. Even where the processor's gather instructions are fast, they save
 //! little time. On processors with a mitigation for "gather data sampling", gather instructions
@@ -18,7 +18,7 @@ pub enum Store {
     /// The values are stored in the caches.
     Cached,
     /// The values bypass the caches, so that the overwritten memory does not need to be read first.
-    /// For memory that is not in any cache, streaming takes less than half the time.
+    /// For memory that is not in any cache, streaming reduces the time by more than half.
     Streaming,
 }
 
@@ -131,7 +131,7 @@ mod sse2 {
     }
 
     /// Writes whole lines with stores that bypass the caches. Returns the number of values written,
-    /// which is 0 if `out` does not begin at a line.
+    /// which is 0 if `out` does not begin at a cache line boundary.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(
         from: &[T],

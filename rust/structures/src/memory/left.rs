@@ -1,5 +1,5 @@
-//! The memory that is left on the machine and in this process's control groups. When none is left,
-//! the kernel ends a process. Linux only.
+//! The memory that is still available on the machine and in this process's control groups. When no
+//! memory is left, the kernel kills a process. Linux only.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::left;

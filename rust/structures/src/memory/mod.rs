@@ -20,9 +20,9 @@
 //! If memory runs out, large allocations fail with an error, and small ones are served from a
 //! reserve.
 //!
-//! Rust ends the process if an allocation fails. An operator in another program's process must not
-//! end that process. Instead, it frees its memory and reports the size of the request that was
-//! refused. Therefore:
+//! Rust aborts the process if an allocation fails. An operator that runs in another program's
+//! process must not terminate that process. Instead, it frees its memory and reports the size of
+//! the request that was refused. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
 //!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
@@ -30,16 +30,16 @@
 //!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
 //!   operator.
 //! - Everything else is smaller. Once the system has refused memory, the [`Allocator`] serves small
-//!   requests from a reserve of addresses, and the next [`check`] raises the error. The process
-//!   still ends if a single small request exceeds the reserve.
+//!   requests from a reserve of addresses, and the next [`check`] raises the error. The process is
+//!   still aborted if a single small request exceeds the reserve.
 //!
 //! # Trade-offs
 //!
 //! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
 //! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
-//! machine and the process's control group have left. Linux hands out addresses freely, but may end
-//! processes once the pages are written. If two requests are checked at the same time, both may
-//! pass although there is only enough memory for one.
+//! machine and the process's control group have left. Linux hands out addresses freely, but may
+//! kill processes when the pages are written. If two requests are checked at the same time, both
+//! may pass although there is only enough memory for one.
 
 mod allocator;
 pub mod bits;
@@ -85,8 +85,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest `catch_unwind`. This error is the payload of the unwinding, and no
-    /// panic message is printed.
+    /// Unwinds to the nearest `catch_unwind`. The unwinding carries this error as its payload, and
+    /// no panic message is printed.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -120,8 +120,7 @@ pub fn addresses_left() -> Option<usize> {
     limit::room()
 }
 
-/// Gives the memory that is kept for later arrays back to the system. Returns whether there was any
-/// such memory.
+/// Frees the memory that is kept for later arrays. Returns whether there was any memory to free.
 ///
 /// The C allocator is also asked to return the free pages between small pieces that are in use.
 pub fn release() -> bool {
@@ -141,7 +140,7 @@ fn trim() {
 fn trim() {}
 
 /// Sets the maximum number of bytes that are kept for later arrays. Returns whether the limit could
-/// be set now.
+/// be set.
 pub fn keep_at_most(bytes: usize) -> bool {
     pool::set_most(bytes)
 }
@@ -192,7 +191,7 @@ const LOCALS: usize = 512 << 10;
 /// `false` if the process has no limits, because the system then hands out addresses freely.
 ///
 /// Threads allocate memory without the [`Allocator`]. If there is no memory for a thread-local
-/// variable, glibc ends the process. The memory therefore has to be checked before the thread
+/// variable, glibc terminates the process. The memory therefore has to be checked before the thread
 /// starts.
 pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     if !limit::is_set() {
@@ -284,8 +283,8 @@ fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) {
     vec.try_reserve_exact(more).unwrap_or_else(refused);
 }
 
-/// Returns the number of bytes in `len` values. If this number overflows, returns more bytes than
-/// can exist.
+/// Returns the number of bytes in `len` values. If this number overflows, returns a number that
+/// exceeds any possible allocation.
 fn bytes_of<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
 }

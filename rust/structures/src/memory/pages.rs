@@ -1,10 +1,9 @@
 //! Large arrays of plain values on reused pages. Huge pages are used if they are faster.
 //!
-//! A join writes its result to newly allocated memory. With 4 KiB pages, the kernel's work when
-//! each page is first touched takes several times as long as the join itself. [`Pages`] therefore
-//! requests 2 MiB pages. When an array is dropped, its memory goes to a bounded pool (`pool.rs`),
-//! and the next array reuses this memory without that work. Arrays smaller than [`SMALL`] bytes are
-//! allocated on the heap.
+//! A join writes its result to newly allocated memory. With 4 KiB pages, page faults take several
+//! times as long as the join itself. [`Pages`] therefore requests 2 MiB pages. When an array is
+//! dropped, its memory goes to a bounded pool (`pool.rs`), and the next array reuses this memory
+//! without page faults. Arrays smaller than [`SMALL`] bytes are allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
 //! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but
@@ -213,8 +212,8 @@ impl<T> Drop for Pages<T> {
     }
 }
 
-/// A cache line. Heap memory is allocated in lines, so that it is sufficiently aligned for every
-/// kernel.
+/// A cache line. Heap memory is allocated in units of cache lines, so that it is sufficiently
+/// aligned for every kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);

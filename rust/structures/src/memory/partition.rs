@@ -25,7 +25,7 @@ pub const NO_KEY: u32 = u32::MAX;
 
 /// The maximum number of buckets in one level if times are moved with the rows. With this number,
 /// the counters and the open cache lines of two output arrays still fit into a 2 MiB cache. The
-/// pages of these arrays also still fit into the cache's translation buffers.
+/// addresses of the arrays' pages also fit into the processor's translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
 /// Rows as columns: row numbers, times and keys.
@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
 pub struct Target<'a> {
     /// The keys, if requested.
     pub keys: Option<&'a mut [Slot<u32>]>,
-    /// The times, if the rows have them.
+    /// The times, if the rows have any.
     pub ts: Option<&'a mut [Slot<i64>]>,
     /// The row numbers, if requested.
     pub numbers: Option<&'a mut [Slot<u32>]>,
@@ -88,8 +88,8 @@ impl Buckets {
 pub struct Part<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
-    /// The number of rows per bucket. `count` counts them from `rows`. The field is private, so
-    /// that a `Writer` can rely on it.
+    /// The number of rows per bucket. `count` counts them from `rows`. The field is private, so a
+    /// `Writer` can rely on its value.
     counts: Vec<u32>,
 }
 

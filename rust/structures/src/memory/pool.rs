@@ -3,7 +3,7 @@
 //!
 //! An array uses the start of the smallest free [`Extent`] that is large enough, and the rest of
 //! the extent stays free. Adjacent free extents are joined. Memory that one part of a call has
-//! freed can therefore be used by the next part, whatever its size. As a result, a first call
+//! freed can therefore be used by the next part, regardless of the size. As a result, a first call
 //! touches few pages, and a call needs little more memory than it uses at any one time.
 //!
 //! # Trade-offs
@@ -11,9 +11,9 @@
 //! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. The pool also
 //! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they
 //! are reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
-//! extents are returned immediately. The addresses of a mapping are returned when the whole mapping
-//! is free and has no pages. A new mapping has at least [`MAPPED`] bytes of addresses, most of
-//! which may never receive a page.
+//! extents are returned to the system immediately. The addresses of a mapping are returned to the
+//! system when the whole mapping is free and has no pages. A new mapping has at least [`MAPPED`]
+//! bytes of addresses, most of which may never receive a page.
 //!
 //! No thread waits long for the pool. An allocator must not wait, and the pool's lock may be held
 //! forever in a forked child process. If the pool is busy, a new extent gets its own mapping.
@@ -30,7 +30,7 @@ use super::supply::{PageSize, Supply};
 use crate::memory::{self, OutOfMemory};
 
 /// The smallest page size that a kernel may use. The kernel reclaims lent memory page by page,
-/// except pages that have been written again.
+/// except for pages that have been written again.
 const PAGE: usize = 4 << 10;
 
 /// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
@@ -48,19 +48,20 @@ const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 pub(super) const LEAST: usize = 64 << 10;
 
 /// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
-/// adjacent, so that they can be joined when they are free. Mappings are smaller if the process's
-/// address space is limited, or if the system counts addresses as memory or does not take pages
-/// back.
+/// adjacent, so they can be joined when they are free. Mappings are smaller if the process's
+/// address space is limited, if the system counts addresses as memory, or if the system does not
+/// take pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
 /// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
-/// working memory of a join of a million rows per side. The next such join then needs no fresh
-/// pages.
+/// working memory of a join of a million rows per side. The next join of this size then needs no
+/// fresh pages.
 const POOL_BYTES: usize = 320 << 20;
 
 /// The maximum number of additional bytes that the pool keeps and that the kernel may reclaim. This
 /// memory can hold a result of several gigabytes, such as that of an aggregation with many keys.
-/// The next such result can be built several times as fast, because the memory is still mapped.
+/// The next result of this size can be built several times as fast, because the memory is still
+/// mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
@@ -97,8 +98,7 @@ fn insert(extent: Extent) {
     drop(unused);
 }
 
-/// Gives the memory that the pool keeps back to the system. Returns whether there was any such
-/// memory.
+/// Frees the memory that the pool keeps. Returns whether there was any memory to free.
 pub(super) fn empty_pool() -> bool {
     // An allocator that waits for memory may wait for the pool, so nothing is freed while the pool
     // is locked.
@@ -134,8 +134,8 @@ pub(super) fn has(bytes: usize) -> bool {
     lock_pool().is_some_and(|pool| pool.fit(State::Used, bytes).is_some())
 }
 
-/// The state of an extent's pages. The pool prefers to hand out extents whose state is listed
-/// first.
+/// The state of an extent's pages. The pool prefers to hand out extents in the states that are
+/// listed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     /// The pages have been written and belong to the process.
@@ -180,8 +180,8 @@ impl Extent {
         Ok(extent)
     }
 
-    /// Creates an extent in a new mapping. The extent begins at a huge page if there is room for
-    /// this.
+    /// Creates an extent in a new mapping. The extent begins at the boundary of a huge page if
+    /// there is room for this.
     fn new(len: usize) -> Result<Extent, OutOfMemory> {
         // If addresses are limited, the mapping contains only this extent.
         let is_limited = memory::addresses_left().is_some();
@@ -193,7 +193,7 @@ impl Extent {
     }
 
     /// Creates a new mapping and returns the whole mapping as one extent. If there is room, the
-    /// extent begins at a huge page.
+    /// extent begins at the boundary of a huge page.
     fn map(len: usize, room: usize) -> Option<Extent> {
         let memory = MmapRaw::from(MmapOptions::new().len(len.checked_add(room)?).map_anon().ok()?);
         let mut start = 0;
@@ -235,7 +235,7 @@ impl Extent {
     }
 
     /// Grows or shrinks the extent to at least `bytes` bytes, but not much more. The extent can
-    /// only grow if the addresses behind it are free.
+    /// only grow if the addresses after it are free.
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let Some(len) = bytes.checked_next_multiple_of(CUT) else { return false };
         if self.len >= len {
@@ -324,7 +324,7 @@ impl Extent {
         lent
     }
 
-    /// Returns whether the kernel accepted the advice to reclaim the pages, now or later.
+    /// Returns whether the kernel accepted the advice to reclaim the pages immediately or later.
     #[cfg(target_os = "linux")]
     fn advise(&mut self, freed: ReleaseTime) -> bool {
         let advice = match freed {
@@ -370,8 +370,8 @@ impl Extent {
     #[cfg(not(target_os = "linux"))]
     fn choose_pages(&mut self) {}
 
-    /// Requests pages of the given size. Advice that the kernel ignores costs speed, not
-    /// correctness.
+    /// Requests pages of the given size. If the kernel ignores the advice, only speed is affected,
+    /// not correctness.
     #[cfg(target_os = "linux")]
     fn ask_for(&mut self, pages: PageSize, at: usize, len: usize) {
         let advice = match pages {
@@ -395,7 +395,7 @@ impl Extent {
     /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
     /// because the kernel may have reclaimed the whole extent. The kernel no longer reclaims a page
     /// that has been written to, whether this is the old page or a new page of zeros. Taking memory
-    /// back needs one write per page, so no other thread should have to wait for this.
+    /// back requires a write to each page, so no other thread should have to wait for this.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -412,7 +412,7 @@ impl Extent {
     }
 }
 
-/// When the kernel takes the pages.
+/// The time at which the kernel takes the pages.
 #[derive(Clone, Copy, Debug)]
 enum ReleaseTime {
     Now,
@@ -427,7 +427,7 @@ struct Pool {
     by_len: BTreeSet<(State, usize, usize)>,
     /// The total number of bytes in the extents of each state.
     bytes: [usize; 3],
-    /// The maximum number of used bytes, and that of lent bytes.
+    /// The maximum number of used bytes, and the maximum number of lent bytes.
     most: [usize; 2],
 }
 
@@ -465,7 +465,7 @@ impl Pool {
         extent
     }
 
-    /// Takes the first `len` bytes behind an extent, if they are free.
+    /// Takes the first `len` bytes after an extent, if they are free.
     fn take_behind(&mut self, extent: &Extent, len: usize) -> Option<Extent> {
         let address = extent.address() + extent.len;
         let is_behind = |next: &&Extent| Arc::ptr_eq(&extent.mapping, &next.mapping);
@@ -517,8 +517,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Returns two extents from each new mapping: a used one with the given length, and another
-    /// one.
+    /// Creates a mapping for each length, and splits it into two extents. The second extent has the
+    /// given length and is marked as used.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
             let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();
@@ -534,7 +534,8 @@ mod tests {
         check(pool);
     }
 
-    /// Checks that the free extents are counted, ordered, separate and joined.
+    /// Checks that the free extents are counted and ordered correctly, do not overlap, and have
+    /// been joined with their neighbours.
     fn check(pool: &Pool) {
         let mut bytes = [0; 3];
         for (&address, extent) in &pool.free {

@@ -14,12 +14,12 @@ use crate::instructions::Instructions;
 /// The maximum number of columns in a record.
 pub const COLUMNS: usize = 4;
 
-/// The number of rows that are written together, column by column. This number of rows fits into
-/// the first-level cache.
+/// The number of rows that are written together, column by column. This many rows fit into the
+/// first-level cache.
 const BLOCK: usize = 512;
 
 /// The number of records that are read together if no kernel reads several at a time. The constant
-/// below is how many positions ahead a record is prefetched.
+/// below specifies how many positions ahead a record is prefetched.
 const GROUP: usize = 8;
 const AHEAD: usize = 32;
 
@@ -148,7 +148,7 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
 
 /// The records of rows that are appended at the end and removed from the front. All records are in
 /// one piece of memory, with room for twice as many rows as there are. Each row is therefore moved
-/// about once.
+/// only about once.
 pub struct RecordLog<R> {
     /// The elements from `first` to `end` have been written.
     values: Pages<R>,
@@ -308,7 +308,7 @@ mod avx512 {
     /// # Safety
     ///
     /// The column must have at least `at + 8` elements, and `at` must be a multiple of 8. If the
-    /// store is streaming, the column must begin at a cache line.
+    /// store is streaming, the column must begin at a cache line boundary.
     #[target_feature(enable = "avx512f")]
     #[inline]
     unsafe fn write<const STREAMING: bool>(column: &mut Out<'_>, at: usize, values: __m512i) {
@@ -331,13 +331,13 @@ mod avx512 {
     }
 
     /// Gathers 8 records at a time and returns whether all positions were in range. If a position
-    /// is out of range, the last record is read.
+    /// is out of range, the last record is read instead.
     ///
     /// # Safety
     ///
     /// There must be at least one record. The length of `places` must be a multiple of 8. `out`
     /// must have at most two columns, each at least as long as `places`. If stores are streaming,
-    /// the columns must begin at a cache line.
+    /// the columns must begin at a cache line boundary.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],

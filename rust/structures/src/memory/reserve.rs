@@ -16,8 +16,8 @@ pub const RESERVE: usize = 32 << 20;
 /// number. The size also determines the largest request that can be served without a prior check.
 const PART: usize = 4;
 
-/// The maximum and minimum size of the reserve if there is a limit. It is not worth continuing with
-/// a reserve below the minimum.
+/// The maximum and minimum sizes of the reserve if there is a limit. It is not worth continuing
+/// with a reserve smaller than the minimum.
 const MOST: usize = 1 << 30;
 const LEAST: usize = 2 << 20;
 
@@ -31,7 +31,7 @@ struct Addresses {
     last: Option<MmapMut>,
 }
 
-/// 1 while the reserve is complete. Initially, it is not.
+/// 1 while the reserve is complete, and 0 otherwise. The initial value is 0.
 static WHOLE: Counter = Counter::new(0);
 
 #[inline]
@@ -39,7 +39,7 @@ pub(super) fn is_whole() -> bool {
     WHOLE.get() == 1
 }
 
-/// Allocates the reserve again, as far as possible.
+/// Reallocates as much of the reserve as possible.
 #[cold]
 pub(super) fn renew() -> Result<(), OutOfMemory> {
     let most = limit::room().map_or(RESERVE, |room| (room / PART).clamp(LEAST, MOST));
@@ -52,7 +52,7 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The main reserve is given the first of `sizes` that is
+/// Maps whichever reserve is missing. The size of the main reserve is the first of `sizes` that is
 /// available. Returns whether both reserves exist afterwards.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.
@@ -83,8 +83,8 @@ fn spend_last() -> bool {
 }
 
 /// Locks the reserves. Other threads hold the lock only for a few system calls, so this function
-/// waits for a moment if necessary. The wait is bounded because, after a fork, the lock may be held
-/// by a thread that does not exist in the child process.
+/// waits briefly if necessary. The wait is bounded because, after a fork, the lock may be held by a
+/// thread that does not exist in the child process.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {

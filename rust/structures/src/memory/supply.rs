@@ -1,18 +1,18 @@
 //! Determines which page size the system currently supplies faster.
 //!
-//! If the machine's memory is available, a huge page costs less than 512 small pages. If the host
-//! of a virtual machine has to supply the memory first, the small pages may cost less. On one such
-//! machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
+//! If the machine's memory is available, a huge page costs less time than 512 small pages. If the
+//! host of a virtual machine has to supply the memory first, the small pages may cost less. On one
+//! such machine, a first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s with
 //! small ones. No interface reports which case applies, and the answer changes over time. From time
 //! to time, the first bytes of a large array are therefore requested with both page sizes, and the
 //! times are compared.
 //!
 //! # Trade-offs
 //!
-//! An array on small pages keeps them for as long as the process uses its memory. Later calls of a
-//! join are then up to 1.8 times as slow if the result needs gigabytes, whereas a join with a
-//! result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they take more
-//! than twice as long.
+//! An array on small pages keeps these pages for as long as the process uses the memory. Later
+//! calls of a join are then up to 1.8 times as slow if the result needs gigabytes, whereas a join
+//! with a result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they
+//! take more than twice as long.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //! bucket has one bitmap.
 //!
 //! A bitmap contains the rows of all buckets before its own. The rows in a range of buckets are
-//! therefore the rows of one bitmap that are not in another, however wide the range is. Four loads
-//! are enough to test 64 rows of two columns. The encoding is the range encoding of Chan and
-//! Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The
-//! bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
+//! therefore the rows of one bitmap that are not in another, regardless of the width of the range.
+//! Four loads are enough to test 64 rows of two columns. The encoding is the range encoding of Chan
+//! and Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows.
+//! The bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
 //! bitmaps are on huge pages, because each test reads different ones.
 
 use std::ops::Range;
@@ -94,7 +94,7 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of a tile, which are given by bucket, and clears them. Whole cache lines
+    /// Appends the rows of a tile, given bucket by bucket, and clears the tile. Whole cache lines
     /// are written, because each bucket is in a different cache line.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);
@@ -159,7 +159,7 @@ impl Bitmaps {
     }
 }
 
-/// A search of a run, in one column or in two.
+/// A search in one or two columns, within a run of rows.
 struct Find<'a, const TWO: bool> {
     columns: [&'a Bitmaps; 2],
     spans: [Span<u8>; 2],

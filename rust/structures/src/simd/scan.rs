@@ -8,9 +8,9 @@
 //! that every processor of the target supports. The version to run is selected at run time. NEON
 //! has its own loop (see `scan/neon.rs`).
 //!
-//! Vector instructions before AVX-512 have no unsigned comparison. On processors without AVX-512, a
-//! range is therefore shifted to signed numbers. The loop then tests whether values are outside the
-//! range, which takes two instructions instead of three.
+//! Vector instructions older than AVX-512 have no unsigned comparison. On processors without
+//! AVX-512, a range is therefore shifted to signed numbers. The loop then tests whether values are
+//! outside the range, which takes two instructions instead of three.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -211,7 +211,7 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
 }
 
 /// The loop, which is compiled with the instructions of the function into which it is inlined. If
-/// shifted ranges are given, values are compared with these.
+/// shifted ranges are given, values are compared with the shifted ranges.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -281,7 +281,7 @@ fn rest<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     }
 }
 
-/// Appends the positions in range. The results for 32 positions at a time are the bits of a word.
+/// Appends the positions in range. The results for 32 positions form the bits of a word.
 #[inline(always)]
 fn list<A: Lane, B: Lane, const TWO: bool>(
     first: &[A],

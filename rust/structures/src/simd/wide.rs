@@ -14,7 +14,7 @@ pub trait Work {
     fn run(self) -> Self::Output;
 }
 
-/// Does `work`. On a processor with AVX2, the code that is compiled for AVX2 runs. Every 64-bit ARM
+/// Does `work`. On a processor with AVX2, the version compiled for AVX2 runs. Every 64-bit ARM
 /// processor has NEON, so the compiler always uses NEON there.
 ///
 /// JUSTIFICATION - Benefit: loops in operators compare eight numbers at a time instead of four,

@@ -1,12 +1,12 @@
 //! Records short concurrent histories of a gate, and searches each history for an order that the
 //! contract allows.
 //!
-//! The start and end of each call are recorded. There must be an order of the calls that agrees
-//! with these times and with a sequential gate. The search also detects results that are wrong only
-//! for a moment, such as "nothing is ready" when a row was ready. Histories are short, because the
-//! search would otherwise take too long. The interleaving of the threads is random, and rare
-//! interleavings are left to the loom models. The crate with the published algorithms also uses
-//! this file.
+//! The start and end of each call are recorded. There must be an order of the calls that is
+//! consistent with these times and with a sequential gate. The search also detects results that are
+//! wrong only for a moment, such as "nothing is ready" when a row was ready. Histories are short,
+//! because the search would otherwise take too long. The interleaving of the threads is random, and
+//! rare interleavings are left to the loom models. The crate with the published algorithms also
+//! uses this file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -53,7 +53,8 @@ impl Recorder<'_> {
     }
 }
 
-/// Returns whether some order of the calls agrees with their times and with a sequential gate.
+/// Returns whether some order of the calls is consistent with their times and with a sequential
+/// gate.
 ///
 /// Threads below `sources` are sources. The state of the gate depends only on how many calls of
 /// each thread have been ordered. Each state is therefore visited only once.
@@ -134,8 +135,7 @@ fn meet(met: &Counter, threads: usize) {
     }
 }
 
-/// Returns the calls of one source. The times rise slowly, so that ties with other sources are
-/// frequent.
+/// Returns the calls of one source. The times rise slowly, so ties with other sources are frequent.
 fn source_calls(random: &mut Random) -> Vec<Did> {
     let mut ts = 0;
     let mut calls: Vec<Did> = (0..12)

@@ -3,14 +3,14 @@
 //! `make loom` runs these tests, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
 //!
 //! Under loom, a segment has one node, a block has two rows, and a list has two levels. Memory is
-//! reclaimed at every step. Rare paths are therefore taken constantly. The models detect orderings
-//! that are too weak: a row is then read before it is written, or memory is freed while it is read.
-//! Loom reports both kinds of races, because the data is in checked cells. The models also detect
-//! rows that are lost, duplicated or returned too early, and leaks of counted payloads. The models
-//! cannot cover more than three threads, long histories, or machines whose memory order is weaker
-//! than loom's model, which does not reorder loads. The number of preemptions is limited to 2 or 3,
-//! because a full search would take hours. Debug assertions are enabled, as the profile specifies.
-//! These assertions read keys, which are also in checked cells.
+//! reclaimed at every step. Paths that are otherwise rare are therefore taken often. The models
+//! detect orderings that are too weak: a row is then read before it is written, or memory is freed
+//! while it is read. Loom reports both kinds of races, because the data is in checked cells. The
+//! models also detect rows that are lost, duplicated or returned too early, and leaks of counted
+//! payloads. The models cannot cover more than three threads, long histories, or machines whose
+//! memory order is weaker than loom's model, which does not reorder loads. The number of
+//! preemptions is limited to 2 or 3, because a full search would take hours. The profile enables
+//! debug assertions. These assertions read keys, which are also in checked cells.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use tidegate_sync::explore;
 
-/// A payload that counts how many payloads are alive.
+/// A payload that counts the payloads that exist.
 pub(crate) struct CountedPayload(pub(crate) Arc<AtomicUsize>);
 
 impl CountedPayload {
@@ -21,7 +21,7 @@ impl Drop for CountedPayload {
     }
 }
 
-/// Explores `model`. Every payload that it creates must have been dropped at the end.
+/// Explores `model`. At the end, every payload that the model has created must have been dropped.
 pub(crate) fn check(preemptions: usize, model: impl Fn(&Arc<AtomicUsize>) + Send + Sync + 'static) {
     explore(Some(preemptions), move || {
         let alive = Arc::new(AtomicUsize::new(0));

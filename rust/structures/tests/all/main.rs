@@ -1,5 +1,5 @@
-//! All integration tests, in one executable, because each further executable would be compiled and
-//! linked separately.
+//! All integration tests are in one executable, because each additional executable would be
+//! compiled and linked separately.
 
 #[cfg(not(loom))]
 mod gate_model;

@@ -3,8 +3,8 @@
 //!
 //! Keys are uniform, Gaussian, skewed, drifting, few in number, or at the ends of the 64-bit range.
 //! Windows grow, slide, shrink and become empty. Numbers wrap around. Merges happen for every row,
-//! seldom or never. These tests cannot detect races, which are covered by the loom models of shared
-//! indexes.
+//! rarely, or never. These tests cannot detect races, which are covered by the loom models of
+//! shared indexes.
 //!
 //! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs this
 //! file with its own indexes.
@@ -188,7 +188,8 @@ proptest! {
     }
 }
 
-/// Searches with 1/16 to 1024 matching rows per probe, over a window with three levels of nodes.
+/// Runs searches that match between 1/16 and 1024 rows per probe, over a window whose tree has
+/// three levels of nodes.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
     for rate in [-4, 0, 4, 8, 10_i32] {
@@ -236,7 +237,7 @@ fn rows_that_were_never_inserted_are_not_found() {
     }
 }
 
-/// Most rows may have no value, so numbers can wrap around although few rows are inserted.
+/// Most rows may have no value, so numbers can wrap around even though few rows are inserted.
 #[test]
 fn rows_that_have_left_stay_away_when_numbers_wrap_around() {
     const STEP: u32 = 1 << 25;

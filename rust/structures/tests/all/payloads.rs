@@ -10,8 +10,7 @@ use crate::random::Random;
 /// `(ts, source, position)`
 pub(crate) type Row = (i64, u16, u64);
 
-/// Returns how far a source's time rises. The time often does not rise at all, and it seldom rises
-/// far.
+/// Returns the amount by which a source's time increases. The amount is often 0 and seldom large.
 pub(crate) fn rise(random: &mut Random) -> i64 {
     match random.below(10) {
         0..4 => 0,
@@ -20,8 +19,8 @@ pub(crate) fn rise(random: &mut Random) -> i64 {
     }
 }
 
-/// A payload that counts how many payloads are alive. The payload owns memory, so that sanitizers
-/// can detect misuse.
+/// A payload that counts the payloads that exist. The payload owns memory, so that sanitizers can
+/// detect misuse.
 pub(crate) struct CountedPayload {
     pub(crate) row: Box<Row>,
     alive: Arc<Counter>,

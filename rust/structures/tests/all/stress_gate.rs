@@ -2,10 +2,10 @@
 //! compared with the sorted rows, and payloads are counted.
 //!
 //! `.github/scripts/stress.sh` runs this file, `linearizable_gate.rs`, and the corresponding tests
-//! of the row gate (`rust/papers/tests`) in three ways. The script runs them without changes, under
-//! AddressSanitizer and under ThreadSanitizer. The script also runs the tests with `--cfg
-//! tidegate_stress`. With this option, segments have one node, blocks have two rows, and memory is
-//! reclaimed at every step. Seeds are printed on failure.
+//! of the row gate (`rust/papers/tests`) in three ways. The script runs these tests unmodified,
+//! under AddressSanitizer, and under ThreadSanitizer. The script also runs the tests with
+//! `--cfg tidegate_stress`. With this option, segments have one node, blocks have two rows, and
+//! memory is reclaimed at every step. Seeds are printed on failure.
 //!
 //! The tests detect errors that occur often enough among many rows under this machine's memory
 //! model. x86-64 reorders less than the language allows. An ordering that is too weak therefore
@@ -13,11 +13,10 @@
 //! that is used after it has been freed. On any processor, ThreadSanitizer detects two accesses to
 //! plain memory in the executed code that are not ordered by an atomic. ThreadSanitizer does not
 //! recognize the reference counts of `Arc`, because their fences are in the standard library, which
-//! is not instrumented. Only the row gate's tests therefore run under ThreadSanitizer, because the
-//! block gate passes memory from block to block through reference counts. `thread_sanitizer.txt`
-//! suppresses reports about reference counts. `loom_gate.rs` and AddressSanitizer check that
-//! reference counts keep memory alive. Helgrind and DRD are not used, because they report errors in
-//! correct code.
+//! is not instrumented. Only the row gate's tests run under ThreadSanitizer, because the block gate
+//! passes memory from block to block through reference counts. `thread_sanitizer.txt` suppresses
+//! reports about reference counts. `loom_gate.rs` and AddressSanitizer check that reference counts
+//! keep memory alive. Helgrind and DRD are not used, because they report errors in correct code.
 
 use std::sync::Arc;
 use std::thread;

@@ -41,8 +41,8 @@ pub(crate) enum Extent<'a> {
     Whole,
     /// Some rows of a stream. The encoding of values must not depend on earlier or later rows. For
     /// each aggregate that computes the smallest or largest of [ordered](is_ordered_only) values,
-    /// the variant contains the codes of these values, source after source. It contains `None` for
-    /// a stream without rows.
+    /// the variant contains the codes of these values, source by source. The variant contains
+    /// `None` for a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
 
@@ -60,7 +60,7 @@ struct InputValues {
     others: Vec<Array64<f64>>,
     /// The rows that are included, for each source.
     masks: Vec<Option<BitSet>>,
-    /// The values by rank, for the smallest and largest of values that are not numeric.
+    /// The values by rank, for functions that return the smallest or largest of non-numeric values.
     ranked: Option<Groups>,
 }
 
@@ -139,7 +139,7 @@ impl Columns {
         self.0.iter().filter_map(|values| values.function().of_all_values()).collect()
     }
 
-    /// Returns whether a function lists rows.
+    /// Returns whether a function lists the values of rows.
     pub(crate) fn has_lists(&self) -> bool {
         self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
     }
@@ -317,7 +317,7 @@ impl InputValues {
     }
 }
 
-/// Returns the arrays of each source. Removes rows whose value is null from the source's mask.
+/// Returns the arrays of each source. From the source's mask, removes the rows whose value is null.
 fn of_present_rows<'a>(
     streams: &Streams,
     chunks: &'a [ArrayRef],
@@ -331,7 +331,7 @@ fn of_present_rows<'a>(
     sources
 }
 
-/// Removes the rows without a value from a mask.
+/// From a mask, removes the rows without a value.
 fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
     if chunks.iter().all(|chunk| chunk.logical_null_count() == 0) {
         return;
@@ -373,8 +373,8 @@ where
     )
 }
 
-/// Returns the values of every source as `to`, each converted by `new`; `same` returns a chunk's
-/// own values if no conversion is needed.
+/// Returns the values of every source as type `to`, each converted by `new`. If no conversion is
+/// needed, `same` returns a chunk's own values.
 fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources: &[&[ArrayRef]],
     to: &DataType,
@@ -408,7 +408,7 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources.iter().map(|chunks| source(chunks)).collect()
 }
 
-/// The maximum number of rows of a stream within a window; more would take years to arrive.
+/// The maximum number of rows of a stream within a window. More rows would take years to arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
 /// Returns the input of sums and means: 64-bit numbers if no sum of this many rows can overflow
@@ -515,7 +515,7 @@ pub(crate) fn is_ordered_only(data_type: &DataType) -> bool {
 }
 
 /// Maps a float to an integer that sorts the same way. Positive and negative zero map to the same
-/// integer as 0.0, as they do in keys.
+/// integer, as they do in keys.
 fn order(value: f64) -> i64 {
     order_of(value + 0.0)
 }
@@ -542,7 +542,7 @@ fn codes(
     }
 }
 
-/// Returns the codes of all rows, source after source.
+/// Returns the codes of all rows, source by source.
 fn of_sources(mut all: impl Iterator<Item = i64>, streams: &Streams) -> Vec<Array64<i64>> {
     let source = |rows: usize| {
         let mut codes = Pages::unwritten(rows);

@@ -22,7 +22,7 @@ use crate::columns::table::Table;
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The minimum number of rows for which a thread is worthwhile.
+/// The minimum number of rows for which an additional thread is worthwhile.
 const PART_ROWS: usize = 1 << 16;
 
 /// Nulls come last.
@@ -33,7 +33,7 @@ const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: fal
 pub(crate) struct Groups {
     /// The rank of each row's key.
     pub(crate) numbers: Pages<u32>,
-    /// One more than the largest rank. Some smaller ranks may not occur.
+    /// One more than the largest rank. Some smaller ranks might not occur.
     pub(crate) count: usize,
     /// The key columns, with a value for each rank.
     pub(crate) columns: Vec<Column>,
@@ -124,8 +124,8 @@ fn rewrite(numbers: &mut [u32], driver: &Driver, new: impl Fn(u32) -> u32 + Sync
     Ok(())
 }
 
-/// Returns the first row with each number. For a number that does not occur, returns the first of
-/// all rows.
+/// For each number, returns the first row with that number. For a number that does not occur,
+/// returns the first of all rows instead.
 fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>> {
     const NONE: u32 = u32::MAX;
     let parts = ranges(numbers.len(), driver.parts(numbers.len(), PART_ROWS.max(count)));
@@ -149,7 +149,8 @@ fn first_rows(numbers: &[u32], count: usize, driver: &Driver) -> Result<Vec<u32>
     Ok(rows)
 }
 
-/// Returns the numbers sorted by key. For each number, `rows` contains a row that has its key.
+/// Returns the numbers sorted by key. For each number, `rows` contains one row with that number's
+/// key.
 fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> {
     let values = |key: &KeyColumn| comparable(&Column::new(table, key.right).gather(rows)?);
     let columns = by.iter().map(values).collect::<Result<Vec<_>>>()?;

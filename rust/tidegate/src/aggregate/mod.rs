@@ -1,4 +1,4 @@
-//! The code that aggregations of tables and aggregations of streams share. This code combines the
+//! The code shared by aggregations of tables and aggregations of streams. This code combines the
 //! rows of all inputs into one table, and builds keys, values and results.
 //!
 //! ```text

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// The number of rows for which a predicate is evaluated at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// The rows of all aggregated sources, source after source, each in time order.
+/// The rows of all aggregated sources, source by source, each in time order.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
@@ -61,8 +61,8 @@ impl Streams {
         )
     }
 
-    /// Returns the rows of tables whose times are given. All of the tables have the schema of the
-    /// plan's only table.
+    /// Returns the rows of tables, given the times of the rows. All of the tables have the schema
+    /// of the plan's only table.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
         plan: &AggregatePlan,
@@ -128,7 +128,7 @@ impl Streams {
         Ok(Streams { sources: vec![source], table })
     }
 
-    /// Returns the sources. If there are keys, `keys` contains the keys of all rows, source after
+    /// Returns the sources. If there are keys, `keys` contains the keys of all rows, source by
     /// source.
     pub(crate) fn sources<'a>(&'a self, mut keys: Option<&'a [u32]>) -> Vec<Stream<'a>> {
         let stream = |source: &'a SortedSource| {
@@ -241,7 +241,7 @@ fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<Recor
 }
 
 /// Returns the rows that satisfy a predicate over columns of one side. The predicate was bound to
-/// columns of a table. `columns` maps them to the columns that are passed here.
+/// columns of a table. `columns` maps the table's columns to those that are passed here.
 pub(crate) fn mask(
     table: &Table,
     columns: &[usize],

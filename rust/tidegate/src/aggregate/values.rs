@@ -34,7 +34,7 @@ pub(crate) struct FunctionValues<'a> {
     pub(crate) functions: &'a FunctionsPlan,
     /// The value of each rank, for aggregates that compute ranks of values.
     pub(crate) ranked: Vec<Option<&'a Column>>,
-    /// The columns of the rows, for aggregates that choose rows.
+    /// The columns of the rows, for aggregates that select rows.
     pub(crate) of_rows: Vec<Vec<Column>>,
 }
 

@@ -1,5 +1,5 @@
-//! Aggregates many tables. The steps are: plan, combined table, keys as ranks, plain numbers,
-//! pages, and record batches.
+//! Aggregates many tables. The steps produce a plan, a combined table, keys as ranks, plain
+//! numbers, pages, and record batches.
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
@@ -157,7 +157,7 @@ impl Aggregation {
     }
 }
 
-/// Counts the rows of a result before they are produced.
+/// Counts the rows of a result before the rows are built.
 struct ResultRows<'a> {
     driver: &'a Driver,
     most: u64,

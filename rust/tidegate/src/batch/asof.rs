@@ -91,7 +91,7 @@ pub(crate) fn partners(
     Ok(Partners { key_method, condition_method, matches })
 }
 
-/// Tests the condition on these candidates.
+/// Evaluates the condition on candidates.
 fn test(
     predicate: &Predicate,
     (left, right): (&Table, &Table),

@@ -20,12 +20,12 @@ const AHEAD_A_THREAD: usize = 2;
 /// Reads the batches of a result in order, while threads build the next ones.
 ///
 /// The threads start when the first batch is read, and stay a bounded number of batches ahead. The
-/// threads end when the result is complete, or soon after the reader is closed or dropped.
+/// threads finish when the result is complete, or soon after the reader is closed or dropped.
 #[derive(Debug)]
 pub struct Batches {
     schema: SchemaRef,
     shared: Arc<ReaderState>,
-    /// The join, until the first read takes it.
+    /// The join, which is removed by the first read.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }
@@ -229,8 +229,8 @@ impl Batches {
         drop((join, made));
     }
 
-    /// Returns a reference that stays alive as long as this reader, or longer if the threads still
-    /// hold the inputs.
+    /// Returns a reference that remains valid as long as this reader exists, or longer if threads
+    /// still use the inputs.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         // The thread that builds the pieces shares this value until it has dropped the join.
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();

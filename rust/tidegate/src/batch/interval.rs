@@ -36,7 +36,7 @@ impl IntervalJoin {
     }
 
     /// Finds the partners of the left table's rows. If only the number of partners is needed, and
-    /// counting them is less work, they are only counted.
+    /// counting is less work, the partners are only counted.
     pub(super) fn partners(
         &self,
         left: &Table,

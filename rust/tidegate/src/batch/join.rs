@@ -29,23 +29,23 @@ const BATCH_ROWS: usize = 1 << 17;
 /// The target size, in bytes, of all columns of a batch in a table.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The target size, in bytes, of batches that are read one by one. It is small enough that a batch
-/// is still in a cache when it is read.
+/// The target size, in bytes, of batches that are read one by one. A batch of this size is still in
+/// a cache when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
-/// The number of batches that are planned at a time. Not all of them are planned together, because
-/// a result can have more batches than memory has bytes.
+/// The number of batches that are planned at a time. The batches of a result are not all planned
+/// together, because there can be more of them than memory has bytes.
 const PIECES: usize = 1 << 16;
 
 /// The number of pairs that are checked at a time. All of these pairs might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
 /// The number of right rows that are compared with the left rows of a page, if pairs are listed.
-/// The number is limited because the first batch waits for a page.
+/// The number is limited because the first batch cannot be built until a page is complete.
 const LISTED_PAIRS: u64 = 1 << 22;
 
-/// The approximate number of pairs that a task aggregates. It is small enough that a request to
-/// stop is noticed soon. A single left row can have more pairs than this.
+/// The approximate number of pairs that a task aggregates. A task of this size is short enough to
+/// respond quickly to a request to stop. A single left row can have more pairs than this.
 const ADDED_PAIRS: u64 = 1 << 22;
 
 impl JoinPlan {
@@ -83,7 +83,7 @@ pub struct JoinStats {
 }
 
 /// A join of tables that has already been started. The pairs have been found, but the predicate has
-/// not been evaluated on them, and no result row has been built.
+/// not been evaluated on them, and no result rows have been built.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -151,7 +151,7 @@ pub(super) enum Candidates {
     Runs(Arc<Matches>),
     /// The right rows of a run that pass the checks.
     Checked(Matches, Vec<Check>),
-    /// The right rows that overlap a left row, given the starts of left rows.
+    /// The right rows that overlap a left row, given the starts of the left rows.
     Overlaps(Box<Overlaps>, Int64s),
 }
 
@@ -412,7 +412,7 @@ impl Join {
     }
 
     /// Builds the result rows for ranges of left rows. Each range is a piece, and pieces are
-    /// numbered from `first` on.
+    /// numbered starting at `first`.
     fn run_pieces<R: Send>(
         &self,
         pieces: Vec<Range<usize>>,
@@ -431,7 +431,8 @@ impl Join {
         made.into_iter().collect()
     }
 
-    /// Counts the left rows in the result if some are left out, and fails if there are too many.
+    /// Counts the left rows in the result if some left rows are excluded, and fails if there are
+    /// too many.
     fn check_kept(
         &self,
         aggregation: &PartnerResults,
@@ -465,7 +466,7 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. The rows need several batches if a column's strings are too
+    /// Builds one batch of result rows. Several batches are needed if a column's strings are too
     /// long for one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
@@ -501,8 +502,8 @@ impl Join {
 }
 
 impl Pairs {
-    /// Returns the next range of left rows to process, which begins at `start`, and those of their
-    /// pairs that are in the result.
+    /// Returns the next range of left rows to process, which begins at `start`, and their pairs
+    /// that are in the result.
     pub(super) fn next_page(
         &mut self,
         start: usize,

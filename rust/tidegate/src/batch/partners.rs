@@ -40,8 +40,8 @@ pub(super) enum PartnerPlaces {
     /// The partners are runs of rows with the same key, in time order. Conditions have not been
     /// evaluated yet.
     Runs(Box<TimedPartners>),
-    /// The partners are listed as pairs. Functions read them in the order of these times, if there
-    /// are any, and then in the order of right rows.
+    /// The partners are listed as pairs. Functions read the partners in the order of these times,
+    /// if there are any, and then in the order of right rows.
     Pairs(FoundPairs, Option<Int64s>),
 }
 
@@ -122,8 +122,8 @@ pub(super) struct PartnerResults {
     partners: Option<Box<TimedPartners>>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
-    /// If the left rows belong to a stream, the number of rows in the stream before those of the
-    /// table.
+    /// If the left rows belong to a stream, the number of rows in the stream that precede those of
+    /// the table.
     before: Option<u64>,
 }
 

@@ -41,8 +41,8 @@ const BLOCK_ROWS: usize = 1 << 13;
 /// Finds the pairs of two tables. If only the number of pairs is needed, and counting them is less
 /// work, the pairs of each left row are only counted. Also returns the times of right rows.
 ///
-/// A condition whose parts each read a single table can be evaluated here; it is then removed from
-/// the plan.
+/// If each part of a condition reads a single table, the condition can be evaluated here. The
+/// condition is then removed from the plan.
 pub(super) fn find(
     ends: &RowEnds,
     plan: &mut JoinPlan,
@@ -83,12 +83,12 @@ pub(super) fn find(
     Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
-/// Returns the points at which the intervals of left rows and of right rows start and end. They are
-/// chosen so that two rows are a pair if their intervals overlap.
+/// Returns the points at which the intervals of left rows and of right rows start and end. The
+/// points are chosen so that two rows are a pair if their intervals overlap.
 ///
-/// Two conditions make intervals overlap. The lower end requires that the left start is at or
-/// before the right end; the upper end requires that the right start is at or before the left end.
-/// If both sides have ends, a start can be after its end.
+/// Two conditions make intervals overlap. The lower end requires the left start to be at or before
+/// the right end. The upper end requires the right start to be at or before the left end. If both
+/// sides have ends, a start can be after its end.
 fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
     let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
     let own = [Endpoint::Own, Endpoint::Own];

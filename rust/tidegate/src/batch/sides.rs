@@ -67,7 +67,7 @@ impl TableSides {
         )
     }
 
-    /// Removes the keys of all rows that are not kept on each side, so that these rows match
+    /// On each side, removes the keys of all rows that are not kept, so that these rows match
     /// nothing.
     pub(super) fn keep(&mut self, kept: &[Option<BitSet>; 2]) {
         let rows = (self.left.len(), self.right.len());

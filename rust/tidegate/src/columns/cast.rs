@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, DataType};
 
 use crate::shown;
 
-/// Values that do not fit cause an error; by default, Arrow would replace them with nulls.
+/// Values that do not fit cause an error, whereas Arrow would replace them with nulls by default.
 pub(crate) const EXACT: CastOptions<'static> =
     CastOptions { safe: false, format_options: arrow_cast::display::FormatOptions::new() };
 

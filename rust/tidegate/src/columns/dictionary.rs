@@ -3,7 +3,7 @@
 //! `arrow-select` either concatenates dictionaries or merges them with a lossy hash table, which
 //! may keep a value more than once. 8-bit or 16-bit indices may then be too narrow even though the
 //! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
-//! times fails, and panics if they are string views. Here, such arrays first get a common
+//! times fails, and panics if the strings are string views. Here, such arrays first get a common
 //! dictionary that contains each value used by the rows exactly once.
 //!
 //! A dictionary column gets a single dictionary even if there is enough room, because pandas
@@ -239,7 +239,7 @@ fn is_tight(arrays: &[&dyn Array]) -> bool {
 }
 
 /// Returns the same values with a common dictionary that contains only the values used by the rows.
-/// Returns `None` if the arrays do not need one.
+/// Returns `None` if the arrays do not need a common dictionary.
 fn unified(arrays: &[&dyn Array]) -> ArrowResult<Option<Vec<ArrayRef>>> {
     if !is_tight(arrays) {
         return Ok(None);
@@ -442,7 +442,8 @@ impl<K: ArrowDictionaryKeyType> ValueNumbers<K> {
         encoded.iter().map(|row| row.data()).enumerate().map(&mut number).collect()
     }
 
-    /// Returns the values in order of their numbers; `arrays` are the arrays that were numbered.
+    /// Returns the values in order of their numbers. The parameter `arrays` contains the arrays
+    /// that were numbered.
     fn values(&self, arrays: &[&ArrayRef]) -> ArrowResult<ArrayRef> {
         let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &***array).collect();
         arrow_select::interleave::interleave(&arrays, &self.places)

@@ -78,7 +78,7 @@ impl Ranks {
         let (mut from, mut left) = (0, len);
         while left > 1 {
             let half = left / 2;
-            // There is no branch, because it could not be predicted.
+            // The loop has no branch, because a branch would be unpredictable.
             from += usize::from(self.is_below(from + half - 1, rank)) * half;
             left -= half;
         }

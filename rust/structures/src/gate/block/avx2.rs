@@ -14,7 +14,7 @@ use crate::instructions::Instructions;
 const HALF: usize = LANES / 2;
 
 /// Returns whether the processor has the features that this module and its callers need, and
-/// whether they may be used.
+/// whether their use is allowed.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx2.are_used()
 }
@@ -86,7 +86,7 @@ fn sum_before(slots: &mut [u16]) -> u16 {
 }
 
 /// Odd-even transposition sort: compares and exchanges neighbours in pairs that begin alternately
-/// at even and odd positions. The number of rounds needed is the number of words that share a slot.
+/// at even and odd positions. The sort needs as many rounds as there are words in the fullest slot.
 ///
 /// # Safety
 ///

@@ -11,7 +11,7 @@ use super::scatter::{LANES, Passes};
 use crate::instructions::Instructions;
 
 /// Returns whether the processor has the features that this module and its callers need, and
-/// whether they may be used.
+/// whether their use is allowed.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx512.are_used()
 }
@@ -92,7 +92,7 @@ fn sum_before(slots: &mut [u16]) -> u16 {
 }
 
 /// Odd-even transposition sort: compares and exchanges neighbours in pairs that begin alternately
-/// at even and odd positions. The number of rounds needed is the number of words that share a slot.
+/// at even and odd positions. The sort needs as many rounds as there are words in the fullest slot.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ use crate::gate::key::{Key, RowId};
 pub struct Block<R: Run> {
     plan: Plan<R>,
     /// The number of threads that have started to fill the block. This number is only a hint. If
-    /// two threads fill the block, the rows that one of them has written are used.
+    /// two threads fill the block, only the rows written by one of them are used.
     fillers: Counter,
     /// The rows. The first thread that finishes filling the block writes this field.
     rows: OnceLink<Columns>,
@@ -168,7 +168,7 @@ impl<R: Run> fmt::Debug for Block<R> {
     }
 }
 
-/// A block that may not have been filled yet.
+/// A block that has not necessarily been filled yet.
 #[derive(Debug)]
 pub struct PlannedBlock<R: Run>(pub(super) Arc<Block<R>>);
 

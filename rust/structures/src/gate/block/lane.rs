@@ -13,7 +13,7 @@ use crate::gate::promise::{Promise, Sources};
 /// One source.
 #[derive(Debug)]
 pub(super) struct SourceLane<R> {
-    /// The last entry that was followed.
+    /// The last log entry that the reader has followed.
     seen: Arc<LogRecord<R>>,
     /// The promise of the source as of that entry.
     promise: Promise,
@@ -21,8 +21,8 @@ pub(super) struct SourceLane<R> {
     runs: VecDeque<Arc<LogRecord<R>>>,
     /// The first row of the oldest run that is not in a block yet.
     start: usize,
-    /// The position up to which rows belong to the block being planned, or the start if no block is
-    /// being planned.
+    /// The position up to which rows belong to the block being planned. If no block is being
+    /// planned, this is the start.
     cursor: Cursor,
 }
 
@@ -226,8 +226,8 @@ impl<R: Run> Lanes<R> {
         self.iter().filter_map(SourceLane::head).min()
     }
 
-    /// Returns the number of rows from the cursors onwards that do not sort after `last`. Writes
-    /// the number of such rows for each open source to `counts`.
+    /// Returns the number of rows from the cursors onwards that do not sort after `last`. For each
+    /// open source, writes the number of rows that do not sort after `last` to `counts`.
     pub(super) fn count(&self, last: Key, likely: usize, counts: &mut Vec<usize>) -> usize {
         counts.clear();
         counts.extend(self.iter().map(|lane| lane.count(last, likely)));
@@ -243,7 +243,7 @@ impl<R: Run> Lanes<R> {
     }
 
     /// Returns the runs with rows between the starts and the cursors, ordered by rank and position.
-    /// Updates `pieces` to refer to the runs by their index in the returned list.
+    /// Updates `pieces` to refer to the runs by their indices in the returned list.
     pub(super) fn passed(&self, pieces: &mut [Piece]) -> Vec<Arc<LogRecord<R>>> {
         let (mut runs, mut first_of_lane) = (Vec::new(), Vec::with_capacity(self.by_rank.len()));
         for lane in self.iter() {

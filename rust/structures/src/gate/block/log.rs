@@ -1,9 +1,9 @@
 //! The log of a source: its actions in order, which every reader follows. Logs are the only state
 //! that the sources and readers of the block gate share.
 //!
-//! Runs, promises, forks and the end are entries of one list. Only the source extends this list,
-//! with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all earlier
-//! actions of the source. An entry is freed when the source and all readers have passed it.
+//! Runs, promises, forks and the end are entries in a single list. Only the source extends this
+//! list, with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all
+//! earlier actions of the source. An entry is freed when the source and all readers have passed it.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};
@@ -56,7 +56,7 @@ pub(super) enum LogEntry<R> {
     Begin,
     /// The source pushed a run.
     Rows(PushedRun<R>),
-    /// The source promised that no subsequent row will be below this time.
+    /// The source promised that all subsequent rows will be at or after this time.
     Advance(i64),
     /// Another source was forked from this one, starting with the promise `from`.
     Fork { rank: Rank, from: i64, log: Arc<LogRecord<R>> },

@@ -42,8 +42,8 @@ pub use self::scatter::Slabs;
 use super::key::{Key, MAX_SOURCES, NotSync, Rank, RowId, Tier};
 use super::{Handles, Rejection, TooManySources};
 
-/// The number of bytes that a row's time and id need in a block. The memory for a block is charged
-/// when its rows are pushed.
+/// The number of bytes that a row's time and id take up in a block. The memory for a block is
+/// charged when its rows are pushed.
 const BLOCK_ROW: usize = size_of::<i64>() + size_of::<RowId>();
 
 /// Creates block gates (see the module documentation).
@@ -145,14 +145,14 @@ impl<R: Run> BlockSource<R> {
         self.rank.number()
     }
 
-    /// Returns the time that the source has promised. No subsequent row may be below this time.
+    /// Returns the time that the source has promised. No subsequent row may be before this time.
     pub fn promised(&self) -> i64 {
         self.promised
     }
 
-    /// Adds a run. The rows of the run must be sorted by time, and none may be below the source's
-    /// promise. A run is rejected and returned if it violates these rules or if there is no memory
-    /// for it.
+    /// Adds a run. The rows of the run must be sorted by time, and none may be before the promised
+    /// time. A run is rejected and returned if it violates these rules or if there is no memory for
+    /// it.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
@@ -174,8 +174,8 @@ impl<R: Run> BlockSource<R> {
         Ok(())
     }
 
-    /// Promises that no subsequent row will have a smaller `ts`. An earlier, higher promise remains
-    /// in effect.
+    /// Promises that no subsequent row will have a smaller `ts`. If an earlier promise was for a
+    /// later time, the earlier promise remains in effect.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.promised {
             self.promised = ts;
@@ -191,7 +191,7 @@ impl<R: Run> BlockSource<R> {
         }
     }
 
-    /// Promises that no more rows follow. Dropping the source has the same effect.
+    /// Promises that there will be no more rows. Dropping the source has the same effect.
     pub fn close(self) {}
 
     /// Adds a source to this source's tier. The new source starts with this source's promise and
@@ -230,7 +230,7 @@ impl<R: Run> BlockSource<R> {
     }
 }
 
-/// Returns the position of the first row whose time is below that of the previous row.
+/// Returns the position of the first row whose time is before that of the previous row.
 fn first_descent(ts: &[i64]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if avx512::is_supported() {

@@ -17,27 +17,28 @@ use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
-/// The number of rows after which a block ends. A block of this length, 128 KiB, stays in a core's
-/// own cache while it is read. The work that is done once per block is negligible at this length.
+/// The number of rows after which a block ends. A block of this length takes up 128 KiB and stays
+/// in a core's private cache while it is read. The work that is done once per block is negligible
+/// at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
-/// The number of rows that are merged together. This number of rows, together with their counts,
-/// stays in the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and
-/// 236 M rows/s at k = 20, and 295, 313 and 182 at k = 2.
+/// The number of rows that are merged together. This many rows, together with the counts, fit into
+/// the first-level cache. With 512, 1 024 and 2 048 rows, one thread merged 199, 230 and 236 M
+/// rows/s at k = 20, and 295, 313 and 182 at k = 2.
 const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
 /// The number of rows per source that a slab should have. Determining how many rows a source
 /// contributes costs as much as processing a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// The number of blocks that a reader fills ahead while another thread is filling the block that
-/// the reader needs. Eight blocks are enough for the number of threads that may share a gate, and
-/// they need little memory.
+/// The number of blocks that a reader fills in advance while another thread is filling the block
+/// that the reader needs. Eight blocks are enough for the number of threads that may share a gate,
+/// and they take up little memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.
 pub struct BlockReader<R: Run> {
-    /// The block that was returned last, or an empty block, which is never returned.
+    /// The block that was returned last. Initially, this is an empty block that is never returned.
     at: Arc<Block<R>>,
     /// The blocks after `at` that this reader has reached.
     ahead: VecDeque<Arc<Block<R>>>,
@@ -106,7 +107,7 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Moves ahead to one more block. This reader plans the block unless another reader has already
+    /// Moves one block further ahead. This reader plans the block unless another reader has already
     /// done so.
     fn reach(&mut self) -> Next<()> {
         let last = self.ahead.back().unwrap_or(&self.at).clone();
@@ -134,8 +135,8 @@ impl<R: Run> BlockReader<R> {
     }
 
     /// Makes `block` the successor of `last` and returns whether this succeeded. If another reader
-    /// was faster, follows that reader's block. That block begins with the same rows but may end
-    /// elsewhere.
+    /// was faster, moves to that reader's block. That block begins with the same rows but may end
+    /// at a different row.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -208,8 +209,9 @@ impl<R: Run> BlockReader<R> {
         }
     }
 
-    /// Returns the combined promise of all sources, as far as this reader has seen. Every row that
-    /// is not ready yet has at least this `ts`. Returns `None` after all sources have closed.
+    /// Returns the combined promise of all sources, based on what this reader has seen. Every row
+    /// that is not ready yet has this `ts` or a later one. Returns `None` after all sources have
+    /// closed.
     ///
     /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
     /// been returned.
@@ -217,8 +219,8 @@ impl<R: Run> BlockReader<R> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
 
-    /// Returns the rows that have been pushed but not yet returned to this reader, whether or not
-    /// they are ready. The rows are given as ranges of runs, ordered by rank and position.
+    /// Returns the rows that have been pushed but not yet returned to this reader, including rows
+    /// that are not ready. The rows are given as ranges of runs, ordered by rank and position.
     pub fn unread(&mut self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         // The lanes have dropped the rows of blocks ahead. These rows precede the others and may be
         // in the same runs.
@@ -253,7 +255,7 @@ struct Planner {
 
 impl Planner {
     /// Plans a block of the rows up to `bound`. If there are too many rows for one block, the block
-    /// contains only the first ones. Returns `None` if there are no rows up to `bound`.
+    /// contains only the first of them. Returns `None` if there are no rows up to `bound`.
     ///
     /// When this method returns, the lanes' cursors are after the block's last row.
     fn plan<R: Run>(&mut self, bound: Key, lanes: &mut Lanes<R>) -> Option<Plan<R>> {
@@ -274,8 +276,8 @@ impl Planner {
         (rows > 0).then_some(plan)
     }
 
-    /// Determines the rows of a slab, up to `bound` and at most twice `slab`. Writes the number of
-    /// rows from each source to `counts`.
+    /// Determines the rows of a slab, up to `bound`. The slab has at most `2 * slab` rows. Writes
+    /// the number of rows from each source to `counts`.
     fn slab<R: Run>(&mut self, bound: Key, slab: usize, lanes: &Lanes<R>) -> usize {
         let Some(first) = lanes.first_ts() else { return 0 };
         if first > bound.ts {
@@ -316,7 +318,7 @@ impl Planner {
     }
 }
 
-/// Reduces `counts` to a total of `most` rows, starting with the first source.
+/// Reduces `counts` to a total of `most` rows, keeping the rows of the first sources.
 fn cut(counts: &mut [usize], most: usize) -> usize {
     let mut left = most;
     for count in counts {

@@ -2,12 +2,12 @@
 //!
 //! A slab contains only a few rows, whose times are close together. Each row is converted to a
 //! 32-bit word, and words sort in the same order as rows. The upper part of a word is the
-//! difference between the event time and the smallest one. The lower part is the row's number,
-//! counted by source and position. The upper bits of a word select its slot. The rows of each slot
-//! are counted, the counts are summed to obtain positions, and each word is written to the next
-//! position of its slot. All these passes are linear and need no comparisons. Words that share a
-//! slot may be in the wrong order, which the next pass corrects. The last pass converts words back
-//! to rows.
+//! difference between the row's event time and the smallest one. The lower part is the row's
+//! number, counted by source and position. The upper bits of a word select its slot. The rows of
+//! each slot are counted, the counts are summed to obtain positions, and each word is written to
+//! the next position of its slot. All these passes are linear and need no comparisons. Words that
+//! share a slot may be in the wrong order, which the next pass corrects. The last pass converts
+//! words back to rows.
 //!
 //! ```text
 //! source 0:  3 7 9     slot   0   1   2   3      places   0   2   3   4
@@ -16,10 +16,10 @@
 //!
 //! # Trade-offs
 //!
-//! - Rows that are crowded into few slots, such as those with exponentially growing times, are
+//! - Rows that are crowded into a few slots, such as those with exponentially growing times, are
 //!   sorted by comparison, which costs as much as a merge.
 //! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
-//!   differ only in the dropped bits are put in order at the end.
+//!   differ only in the dropped bits are sorted at the end.
 //! - If there are only two pieces, they are merged by comparison, because this is cheaper.
 
 use std::hint::select_unpredictable;
@@ -56,8 +56,8 @@ pub(super) trait Passes {
     fn sum_before(slots: &mut [u16]) -> u16;
 
     /// Sorts the first `len` of `words`. The final position of each word must be within a group of
-    /// at most `crowd` neighbours. After these words, there must be [`LANES`] more words, none of
-    /// them smaller.
+    /// at most `crowd` neighbours. These words must be followed by [`LANES`] more words, none of
+    /// which is smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Scatter<L> {
     /// The rows, ordered by rank and position.
     words: Vec<u32>,
     labels: Vec<L>,
-    /// The event times, if they do not fit into a word.
+    /// The event times, if they do not fit into words.
     times: Vec<i64>,
     /// The number of rows in each slot, and later the slot's next position.
     slots: Vec<u16>,
@@ -121,8 +121,8 @@ pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
     /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
-    /// stay in the order of the pieces. The id that is given with a piece belongs to its first row.
-    /// If the times of a piece are not sorted, the order of the output is unspecified.
+    /// stay in the order of the pieces. The id that is passed with a piece is that of the piece's
+    /// first row. If the times of a piece are not sorted, the order of the output is unspecified.
     ///
     /// ```
     /// use tidegate_structures::gate::{RowId, Slabs};
@@ -170,7 +170,7 @@ impl Layout {
         }
     }
 
-    /// Returns the word for a row. The word contains `number`, whatever the time is.
+    /// Returns the word for a row. The word contains `number`, regardless of the time.
     #[inline(always)]
     fn word(self, ts: i64, number: usize) -> u32 {
         ((ts.wrapping_sub(self.low) as u64 >> self.lost) << self.scale) as u32 | number as u32
@@ -257,7 +257,7 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Writes each row as a word, and writes its label.
+    /// 1. Writes the word and the label of each row.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
@@ -417,9 +417,9 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
     }
 }
 
-/// The passes for any processor, including those with NEON. NEON would process two or four lanes at
-/// a time. That would be hardly faster than packing four slots into one number and using insertion
-/// sort on words that are nearly in order.
+/// The passes for any processor, including processors with NEON. NEON would process two or four
+/// lanes at a time. That would hardly be faster than packing four slots into one number and using
+/// insertion sort on words that are nearly in order.
 struct Portable;
 
 impl Passes for Portable {
@@ -547,7 +547,7 @@ mod tests {
             check(&columns, &expected)?;
         }
 
-        /// The times fit into a word. No rows are put in order at the end, so every pass must be
+        /// The times fit into a word. Rows are not sorted at the end, so every pass must be
         /// correct.
         #[test]
         fn oracle_a_slab_of_near_times_is_sorted(

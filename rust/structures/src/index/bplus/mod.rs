@@ -219,8 +219,8 @@ impl BPlusTree {
     }
 }
 
-/// Looks for two neighbours whose contents fit into one node, one of which is at `at`. Returns the
-/// position of the left neighbour.
+/// Looks for two neighbours, one of them at position `at`, whose contents fit into one node.
+/// Returns the position of the left neighbour.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)

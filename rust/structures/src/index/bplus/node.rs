@@ -10,8 +10,8 @@ pub(super) const FANOUT: usize = 32;
 /// A node with fewer entries is merged with a neighbour if possible.
 pub(super) const FEW: usize = FANOUT / 4;
 
-/// Two neighbours are merged if they have at most this many entries together, so that the next
-/// insertions do not split the node again.
+/// Two neighbours are merged if together they have at most this many entries. The next insertions
+/// then do not split the node again.
 pub(super) const MERGED: usize = 3 * FANOUT / 4;
 
 /// Represents no node.
@@ -121,8 +121,8 @@ impl Inner {
         self.len += 1;
     }
 
-    /// Removes the child at `at`. The keys of the removed child then belong to the previous child,
-    /// if there is one.
+    /// Removes the child at `at`. If there is a previous child, it takes over the keys of the
+    /// removed child.
     pub(super) fn remove(&mut self, at: usize) {
         if self.len > 1 {
             let separator = at.saturating_sub(1);
@@ -156,7 +156,7 @@ impl Inner {
     }
 }
 
-/// Nodes of one kind, by number. The numbers of removed nodes are reused.
+/// The nodes of one kind, indexed by number. The numbers of removed nodes are reused.
 #[derive(Clone, Debug)]
 pub(super) struct Arena<T> {
     nodes: Vec<T>,

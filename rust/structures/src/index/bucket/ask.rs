@@ -1,8 +1,8 @@
 //! Computes which blocks many rows or probes need, and prefetches these blocks one group at a time.
 //!
-//! A prefetch instruction finishes only when the processor has translated the address. This takes a
-//! long time if the memory has many pages. The prefetches of a group therefore directly follow each
-//! other, because a core can process several prefetches at the same time. If prefetches alternated
+//! A prefetch instruction finishes only after the processor has translated the address. Translation
+//! takes a long time if the memory has many pages. A core can process several prefetches at the
+//! same time, so the prefetches of a group directly follow each other. If prefetches alternated
 //! with other work, the core would stall for each one. A group is small, because a core can wait
 //! for only about twenty cache lines at a time.
 
@@ -114,7 +114,7 @@ pub(super) fn ask_pairs(blocks: &[BucketBlock], pairs: &[Pair]) {
     }
 }
 
-/// Prefetches the overflow blocks that follow the blocks of probes. Most blocks have no overflow
+/// Prefetches the overflow blocks of the blocks that probes need. Most blocks have no overflow
 /// block. For a block without an overflow block, the unused block, which always exists, is
 /// prefetched instead.
 #[inline(always)]

@@ -10,8 +10,8 @@ use crate::index::{Probe, is_live};
 /// The number of rows in a block.
 pub(super) const ROWS: usize = 10;
 
-/// The number of elements that [`Kernel::append`] may overwrite. The appended row numbers come
-/// first.
+/// The number of elements that [`Kernel::append`] may overwrite. The appended row numbers are at
+/// the beginning.
 pub(super) const LANES: usize = 16;
 
 /// The distance from the oldest row back to the number that marks an empty position. A probe may
@@ -70,14 +70,15 @@ pub(super) trait Kernel {
 }
 
 impl BucketBlock {
-    /// Creates a block without rows. The number at each position is so far before the oldest row,
-    /// `first`, that no row has this number.
+    /// Creates a block without rows. The number at each position is so far below the number of the
+    /// oldest row, `first`, that no row has this number.
     pub(super) fn empty(first: u32) -> Self {
         BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
     /// Writes the codes and numbers of the rows that have not been removed to the beginning of
-    /// `out`, and returns their number. There is no branch, because it could not be predicted.
+    /// `out`, and returns their number. The loop has no branch, because a branch would be
+    /// unpredictable.
     #[inline]
     pub(super) fn live_rows(&self, first: u32, out: &mut [(u16, u32); ROWS]) -> usize {
         let mut len = 0;
@@ -88,8 +89,8 @@ impl BucketBlock {
         len
     }
 
-    /// Writes a row to the first position without a live row. Returns whether there is such a
-    /// position.
+    /// Writes a row to the first position without a live row. Returns `false` if every position has
+    /// a live row.
     #[inline(always)]
     pub(super) fn put(&mut self, live: Bits, code: u16, row: u32) -> bool {
         let at = live.trailing_ones() as usize;
@@ -100,7 +101,7 @@ impl BucketBlock {
         true
     }
 
-    /// Returns the number of the row that the lowest set bit marks.
+    /// Returns the number of the row marked by the lowest set bit.
     #[inline]
     pub(super) fn row_of(&self, bits: Bits) -> u32 {
         self.rows[bits.trailing_zeros() as usize]

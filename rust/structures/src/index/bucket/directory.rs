@@ -1,4 +1,4 @@
-//! Computes the block of a key with arithmetic. The directory is a tree of cells. The depth of this
+//! Computes the block of a key arithmetically. The directory is a tree of cells. The depth of this
 //! tree depends on the distribution of the keys.
 
 #[cfg(target_arch = "x86_64")]
@@ -91,7 +91,7 @@ pub(super) struct Address {
 }
 
 /// The one or two blocks that may contain the keys in a range. Ranges that span more blocks are
-/// looked up in a different way.
+/// looked up differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Pair {
@@ -415,10 +415,10 @@ impl Directory {
         (cell.kind() != NODE).then_some(BlockCell { cell, at: nth, shift, start })
     }
 
-    /// Moves up or down by a number of root cells. When the directory moves up, it drops the lowest
-    /// cells, whose blocks must have been freed, and adds the same number of empty cells above.
-    /// Moving down works the other way round. Returns `false` if the directory would extend beyond
-    /// the 64-bit range of keys.
+    /// Moves the directory up or down by a number of root cells. When the directory moves up, it
+    /// drops the lowest cells, whose blocks must have been freed, and adds the same number of empty
+    /// cells above. Moving down works the other way round. Returns `false` if the directory would
+    /// extend beyond the 64-bit range of keys.
     pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
         let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
         let start = if up {
@@ -442,7 +442,7 @@ impl Directory {
     }
 
     /// Assigns new blocks to a cell for rows with these codes. The cell's keys are divided evenly
-    /// among its blocks, as before. Returns the cell if this balances the rows.
+    /// among its blocks, as before. Returns the cell if this division balances the rows.
     pub(super) fn resize(
         &mut self,
         leaf: &BlockCell,
@@ -467,7 +467,7 @@ impl Directory {
 }
 
 /// Returns whether an even division would leave a considerable share of the rows in crowded blocks.
-/// Too many rows in total also count as crowded.
+/// Blocks also count as crowded if there are too many rows in total.
 fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     let len = codes.len();
     if len > ROWS_OF_LEAF {
@@ -483,8 +483,8 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
     too_many * 16 > len
 }
 
-/// Returns the code of the key at a distance, in a cell that covers 2^shift keys. The code consists
-/// of the bits in which the cell's keys differ, or of the upper 16 of these bits.
+/// Returns the code of the key at the given distance, in a cell that covers 2^shift keys. The code
+/// consists of the bits in which the cell's keys differ, or of the upper 16 of these bits.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
     // The position in the cell, as a fraction of 2^64.

@@ -1,4 +1,4 @@
-//! Finds the rows that match many probes at a time.
+//! Finds the matching rows for many probes at a time.
 
 use super::BucketIndex;
 use super::ask::{GROUP, Groups, Lookup, UNDER_WAY, ask_more, ask_pairs, group};
@@ -48,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes the matching rows of two blocks whose bits are set, after `len` other rows. Returns
-    /// the new number of rows.
+    /// Writes those matching rows of two blocks whose bits are set. The rows are written after
+    /// `len` other rows. Returns the new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
@@ -124,7 +124,7 @@ impl BucketIndex {
         }
     }
 
-    /// Returns which of the rows whose bits are set have keys that do not match the probe.
+    /// Of the rows whose bits are set, returns those whose keys do not match the probe.
     #[inline(never)]
     fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;

@@ -7,19 +7,18 @@ use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
 /// The number of rows per block when the directory is built. Blocks then have room for the same
-/// number of new rows, so that few blocks overflow. The second constant applies when a crowded cell
-/// is rebuilt, because more rows are likely to arrive in such a cell.
+/// number of new rows, so few blocks overflow. The second constant applies when a crowded cell is
+/// rebuilt, because more rows are likely to arrive in such a cell.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
 /// The approximate cost, in nanoseconds, of a row beyond the directory. Such rows are inserted into
-/// a tree and searched for there. The second constant is the cost of rebuilding the directory, per
-/// row.
+/// a tree and looked up there. The second constant is the cost per row of rebuilding the directory.
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory moves only if more than one in this many cells of its root is empty. If the
-/// directory moved for fewer cells, it would soon have to move again.
+/// The directory moves only if more than one in this many root cells is empty. If the directory
+/// moved for fewer cells, it would soon have to move again.
 const LEAST_SLIDE: usize = 8;
 
 impl BucketIndex {
@@ -233,8 +232,8 @@ impl BucketIndex {
         self.crowded.clear();
     }
 
-    /// Rebuilds cells that have many more blocks than their rows need. Enough cells are checked for
-    /// each cell to be checked twice while the window is renewed once.
+    /// Rebuilds cells that have many more blocks than their rows need. Each cell is checked about
+    /// twice in the time that it takes to replace all rows of the window.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -268,8 +267,8 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Returns whether the window has grown since the directory was built and all rows from that
-    /// time have left. The window may then keep its current size.
+    /// Returns whether the window has grown since the directory was built, and all rows from that
+    /// time have left the window. The window might then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for

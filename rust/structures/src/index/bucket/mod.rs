@@ -33,8 +33,8 @@ const TOGETHER: usize = 1024;
 /// Below this number of rows, rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
-/// Rows in value order, in blocks of one cache line. The positions of the blocks are computed from
-/// the keys.
+/// The rows of a window, stored in value order in blocks of one cache line. The positions of the
+/// blocks are computed from the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block
@@ -59,7 +59,7 @@ pub struct BucketIndex {
     /// below and above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// The number of rows beyond the cells on one side after which the directory tries to move
+    /// If more than this many rows are beyond the cells on one side, the directory tries to move
     /// towards that side.
     slide_at: usize,
     margins: Margins,

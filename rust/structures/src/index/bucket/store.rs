@@ -11,7 +11,7 @@ pub(super) struct BlockStore {
     pub(super) blocks: Pages<BucketBlock>,
     /// Blocks from here onwards have never been allocated.
     used: u32,
-    /// The first block of each freed run, by length of the run.
+    /// The first block of each freed run, grouped by the length of the run.
     free: BTreeMap<u32, Vec<u32>>,
     /// The number of allocated blocks.
     taken: usize,

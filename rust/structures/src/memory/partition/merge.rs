@@ -11,13 +11,13 @@
 //! it is too early for that left row. When a row enters, its number is written to the next free
 //! position in its bucket. For a left row, the matches therefore end at the next free position in
 //! the bucket of its key. The matches begin at the position of the bucket's first row that has not
-//! left. Each right time is read at most twice and never searched for, whatever the number of
+//! left. Each right time is read at most twice and never searched for, regardless of the number of
 //! buckets.
 //!
-//! Entering and leaving both merge left and right rows. It cannot be predicted whether the next row
-//! is a left or a right one, so no branch depends on its side. Both cases perform the same reads
-//! and writes, and a case without a result writes to an unused location. With a branch, which would
-//! be mispredicted for every other row, the merge takes more than twice as long.
+//! Entering and leaving both merge left and right rows. Whether the next row is from the left or
+//! the right side is unpredictable, so no branch depends on its side. Both cases perform the same
+//! reads and writes, and a case without a result writes to an unused location. A branch would be
+//! mispredicted for every other row, and the merge would take more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -36,7 +36,7 @@ pub struct TimedRows<'a> {
 /// Rows that leave their buckets.
 #[derive(Debug)]
 pub struct LeavingRows<'a> {
-    /// The rows that have not left yet.
+    /// The right rows that have not left yet.
     pub rows: TimedRows<'a>,
     /// The position of the first such row in each bucket, followed by the start of the rows without
     /// a key.
@@ -152,7 +152,7 @@ impl<'a, const AT: usize> End<'a, AT> {
         End { left, right, distance, next, runs, left_row: 0, right_row: 0 }
     }
 
-    /// Returns a number of steps that cannot go beyond the end of either side.
+    /// Returns a number of steps that can be taken without going beyond the end of either side.
     fn steps(&self) -> usize {
         (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
     }

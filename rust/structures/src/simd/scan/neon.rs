@@ -1,6 +1,6 @@
 //! The loop over tiles, implemented with NEON.
 //!
-//! The result of a comparison is narrowed to one byte per position, whatever the width of the
+//! The result of a comparison is narrowed to one byte per position, regardless of the width of the
 //! values. Values of different widths can therefore be tested together. Narrowing two registers to
 //! one takes a single instruction, just like combining them with a logical "or". NEON has unsigned
 //! vector comparisons, so ranges are not shifted.

@@ -1,4 +1,4 @@
-//! Table rows enter indexes in merged order, as in a stream.
+//! Table rows are inserted into indexes in merged order, as in a stream.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::columns::codes::{CodeRanges, of_keys};
 use crate::query::band::{AnyIndexJoin, BandAlgorithm};
 use crate::{Error, Result};
 
-/// The number of rows that enter an index together.
+/// The number of rows that are inserted into an index together.
 const EPOCH_ROWS: usize = 1 << 16;
 
 /// The maximum number of pairs. Pair numbers have 32 bits.
@@ -128,7 +128,7 @@ impl BandTables<'_> {
     }
 
     /// Begins the next epoch, and returns its last time. `done` contains the number of rows on each
-    /// side that have already entered.
+    /// side that have already been inserted.
     fn begin(
         &self,
         join: &mut AnyIndexJoin,

@@ -1,8 +1,8 @@
 //! The band join of two tables.
 //!
-//! By default, tables are sorted (`sort.rs`). In some joins, a window acts as one more column. If a
-//! sample then shows that every column by itself leaves too many candidates per left row, rows are
-//! inserted into indexes in merged order instead (`index.rs`).
+//! By default, tables are sorted (`sort.rs`). In some joins, a window acts as an additional band
+//! column. If a sample then shows that every column by itself leaves too many candidates per left
+//! row, rows are inserted into indexes in merged order instead (`index.rs`).
 
 mod index;
 mod sort;

@@ -91,7 +91,8 @@ impl BandTables<'_> {
     }
 }
 
-/// Returns the keys of both sides and their number. The keys of rows without a value match nothing.
+/// Returns the keys of both sides, and the number of keys. The keys of rows without a value match
+/// nothing.
 fn with_values(
     codes: &[(Codes, Codes)],
     keys: Option<BandKeys<'_>>,

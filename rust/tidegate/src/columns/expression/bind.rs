@@ -32,8 +32,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// The record of rows for which the expression cannot be computed. If `None`, such a row causes
-    /// an error.
+    /// The record of rows for which the expression cannot be computed. If this field is `None`, a
+    /// row for which the expression cannot be computed causes an error.
     faults: Option<Faults>,
 }
 
@@ -124,8 +124,8 @@ impl Predicate {
         &self.root
     }
 
-    /// Returns a predicate for part of this predicate's expression; it reads only the columns that
-    /// this part needs.
+    /// Returns a predicate for part of this predicate's expression. The new predicate reads only
+    /// the columns that this part needs.
     pub(super) fn of_part(&self, mut root: TypedOperation) -> Self {
         let mut slots = Vec::new();
         root.collect_slots(&mut slots);
@@ -154,8 +154,8 @@ impl Predicate {
         Predicate::bind(expr, schema, &Schema::empty())
     }
 
-    /// Returns the columns that the expression reads from one side, as ascending positions in the
-    /// schema.
+    /// Returns the columns that the expression reads from one side, as positions in the schema in
+    /// ascending order.
     pub fn columns(&self, side: Origin) -> &[usize] {
         match side {
             Origin::Left | Origin::Row => &self.left,
@@ -206,8 +206,8 @@ impl Predicate {
     }
 }
 
-/// Binds an expression of any type over two tables, and returns it with the columns that it reads
-/// from each.
+/// Binds an expression of any type over two tables, and returns it together with the columns that
+/// it reads from each table.
 pub(super) fn bind_value(
     expr: &Expr,
     left: &Schema,
@@ -218,8 +218,8 @@ pub(super) fn bind_value(
     Ok((binder.bind(expr)?, binder.left_columns, binder.right_columns))
 }
 
-/// Binds the conditions that a time on the other side is within the interval's ends, and then
-/// another condition.
+/// Binds the conditions under which a time on the other side is within the interval's ends, and
+/// then another condition.
 pub(super) fn bind_with_ends(
     ends: &[EndCondition<'_>],
     condition: Option<&Expr>,
@@ -279,8 +279,8 @@ struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Finds the columns that the expression reads. This step precedes the assignment of slots to
-    /// columns.
+    /// Finds the columns that the expression reads. This step takes place before slots are assigned
+    /// to columns.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
         match expr {
             Expr::Column(side, name) => {
@@ -539,7 +539,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Binds two operands. A literal takes a type that suits the other operand.
+    /// Binds two operands. A literal is converted to a type that suits the other operand.
     fn side_by_side(&self, left: &Expr, right: &Expr) -> Result<[TypedOperation; 2]> {
         let (left_bound, right_bound) = (self.bind(left)?, self.bind(right)?);
         Ok(match (left, right) {

@@ -31,7 +31,7 @@ pub(super) struct TypedOperation {
 
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
-    /// One of the gathered columns. A column; the columns of the left side come first.
+    /// One of the gathered columns. The columns of the left side precede those of the right side.
     Column(usize),
     /// An array of one value.
     Scalar(ArrayRef),

@@ -1,5 +1,5 @@
-//! Comparisons. They use Arrow's kernels, except for floats. Arrow compares floats in IEEE 754's
-//! total order, so this module has its own kernels for them.
+//! Comparisons, which use Arrow's kernels, except for floats. Arrow compares floats in IEEE
+//! 754's total order, so this module has its own kernels for them.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, DataType};
 use super::Comparison;
 use crate::columns::cast::cast;
 
-/// Compares values of one type; comparing null with anything yields null.
+/// Compares values of one type. Comparing null with anything yields null.
 pub(super) fn compare(
     operator: Comparison,
     left: &dyn Datum,

@@ -159,7 +159,7 @@ pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, Arro
 mod tests {
     use super::*;
 
-    /// Returns whether a time on the other side is within the end, in nanoseconds.
+    /// Computes, in nanoseconds, whether the end of an interval admits a time on the other side.
     fn is_within(
         (value_unit, step): (i64, i64),
         [is_time, is_lower, is_open]: [bool; 3],

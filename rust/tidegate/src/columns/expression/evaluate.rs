@@ -35,7 +35,7 @@ use crate::{Error, Result};
 pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// The rows of `rows` that are still undecided after the left side of `and` or `or`, a
+    /// The subset of `rows` that is still undecided after the left side of `and` or `or`, a
     /// condition of `case`, or a value of `coalesce`.
     Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }
@@ -102,7 +102,7 @@ impl Datum for Value {
     }
 }
 
-/// `and` or `or`. The left value alone can decide either of them.
+/// `and` or `or`. The left value alone can decide the result.
 #[derive(Clone, Copy)]
 enum Connective {
     And,
@@ -283,7 +283,7 @@ fn compared(
 }
 
 /// Returns the expression for a time or duration before any cast to another unit. Also returns the
-/// number of nanoseconds per step in its own unit.
+/// number of nanoseconds per step in the original unit.
 fn in_own_unit(bound: &TypedOperation) -> Option<(&TypedOperation, i64)> {
     let inner = match &bound.operation {
         Operation::Cast(inner) => inner,

@@ -24,7 +24,7 @@ use crate::{Error, Result};
 /// The maximum number of decimal digits to which a number can be rounded.
 const MOST_DIGITS: i64 = 15;
 
-/// Binds a string function or a rounding to its operands.
+/// Binds a string function or a rounding function to its operands.
 pub(super) fn bind(
     function: ScalarFunction,
     operands: Vec<TypedOperation>,

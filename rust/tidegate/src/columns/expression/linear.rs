@@ -3,15 +3,16 @@
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - In integers, parts and constants are collected. The sum or difference of one number from the
+//! - For integers, parts and constants are collected. The sum or difference of one number from the
 //!   left row and one from the right row is compared with a constant. The comparison is exact if no
 //!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
-//! - In floats, each operation rounds, so parts cannot be collected. However, rounding is monotone.
-//!   An operation with a constant can therefore be undone: the operands that satisfy the comparison
-//!   are all those at or above some bound, or all those at or below it ([`Turn`]). A single sum or
-//!   difference of two parts remains.
-//! - If one side has a single part in floats, operations with parts from the other side are undone
-//!   in the same way, row by row. The single part is compared with the resulting number.
+//! - For floats, each operation rounds, so parts cannot be collected. However, rounding is
+//!   monotone. An operation with a constant can therefore be undone: the operands that satisfy the
+//!   comparison are all those at or above some bound, or all those at or below it ([`Turn`]). A
+//!   single sum or difference of two parts remains.
+//! - If a comparison of floats has a single part on one side, operations with parts from the
+//!   other side are undone in the same way, row by row. The single part is compared with the
+//!   resulting number.
 //!
 //! Everything else yields `None` and is evaluated pair by pair.
 
@@ -122,7 +123,7 @@ impl Forms {
         Some(())
     }
 
-    /// Returns the parts of an expression in integers.
+    /// Returns the parts of an integer expression.
     fn sum(&self, bound: &TypedOperation) -> Option<Sum> {
         let mut sum = Sum::default();
         self.collect(bound, 1, &mut sum)?;
@@ -182,7 +183,7 @@ impl Forms {
         }
     }
 
-    /// Converts `first <order> second` in floats if one operand is a constant.
+    /// Converts a comparison of floats, `first <order> second`, if one operand is a constant.
     fn than_constant(
         &mut self,
         first: &TypedOperation,
@@ -267,8 +268,8 @@ impl Forms {
         Some(())
     }
 
-    /// Converts `first <order> second` in floats if one side has a single part. The single part is
-    /// compared with a number of the other side.
+    /// Converts a comparison of floats, `first <order> second`, if one side has a single part. The
+    /// single part is compared with a number from the other side.
     fn turns(
         &mut self,
         first: &TypedOperation,
@@ -300,8 +301,8 @@ impl Forms {
         }
     }
 
-    /// Converts `form <order> than` in floats if `form` contains the only part that reads one of
-    /// the sides.
+    /// Converts a comparison of floats, `form <order> than`, if `form` contains the only part that
+    /// reads one of the sides.
     fn turn(
         &mut self,
         form: &TypedOperation,
@@ -339,8 +340,8 @@ impl Forms {
         self.turn(inner, order, than, side)
     }
 
-    /// Converts `part <order> than` in floats, where `part` belongs to one side and `than` to the
-    /// other.
+    /// Converts a comparison of floats, `part <order> than`, where `part` belongs to one side and
+    /// `than` to the other.
     fn turned(
         &mut self,
         part: &TypedOperation,
@@ -377,7 +378,7 @@ struct Addend {
     factor: i64,
 }
 
-/// A sum of parts, in integers.
+/// A sum of integer parts.
 #[derive(Clone, Default)]
 struct Sum {
     parts: Vec<Addend>,

@@ -10,9 +10,9 @@
 //!                                                        (split.rs)
 //! ```
 //!
-//! An [`Expr`] contains no types. [`Predicate::bind`] checks it once against two schemas and
-//! determines the type of every operation; [`Predicate::evaluate`] then runs Arrow kernels over
-//! blocks of candidate pairs.
+//! An [`Expr`] contains no types. [`Predicate::bind`] checks the expression once against two
+//! schemas and determines the type of every operation. [`Predicate::evaluate`] then runs Arrow
+//! kernels over blocks of candidate pairs.
 //!
 //! # Meaning
 //!
@@ -20,25 +20,25 @@
 //! - Comparisons convert without loss: integers of any width and sign compare exactly (`int64` with
 //!   `uint64` as `decimal128`), and so do decimals with decimals or integers. A float and any other
 //!   number are compared as `float64`. Strings and binary values are compared by their bytes,
-//!   regardless of their layout. Times are compared in the finer unit, and a date is treated as its
-//!   midnight. Times with a time zone cannot be compared with times without one. All other
-//!   comparisons are schema errors.
+//!   regardless of their layout. Times are compared in the finer unit, and a date is treated as
+//!   midnight on that date. Times with a time zone cannot be compared with times without one. All
+//!   other comparisons are schema errors.
 //! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is not equal to, less than or
 //!   greater than any value, including itself (so `NaN != NaN` is true), and `-0.0 = 0.0`.
-//! - Arithmetic uses `int64`, or `float64` if one side is a float. With decimals or `uint64` it is
-//!   exact, in `decimal128` or `decimal256`. `/` is always a true division in `float64`, and `%`
-//!   has the sign of the dividend. Subtracting two times yields a duration, and adding a duration
-//!   to a time or subtracting it yields a time. A duration times an integer is a duration, and a
-//!   duration divided by a duration is a float.
+//! - Arithmetic uses `int64`, or `float64` if one side is a float. Arithmetic with decimals or
+//!   `uint64` is exact, in `decimal128` or `decimal256`. `/` is always a true division in
+//!   `float64`, and `%` has the sign of the dividend. Subtracting two times yields a duration, and
+//!   adding a duration to a time or subtracting it yields a time. A duration times an integer is a
+//!   duration, and a duration divided by a duration is a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
 //!   backslash in a `LIKE` pattern has no special meaning.
-//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are
+//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of the values are
 //!   converted to the type in which they would be compared. `CAST` is exact: a value that the type
 //!   cannot represent is a data error. Decimal digits are the exception: a cast to an integer
 //!   truncates them, and a cast to a decimal rounds them.
-//! - `substr` counts characters from 1. Positions before the first character are empty. `round`
-//!   rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a decimal, and a
-//!   float for a float.
+//! - `substr` counts characters from 1. No characters are returned for positions before the first
+//!   one. `round` rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a
+//!   decimal, and a float for a float.
 //! - Overflow is a data error that names the expression, and so is division by zero if either
 //!   operand is an integer or a decimal. Floats follow IEEE 754. `and` and `or` evaluate their
 //!   right side only if the left side has not decided the result, so `right.size != 0 and
@@ -222,15 +222,16 @@ pub enum Literal {
     Binary(Vec<u8>),
     /// `DATE '2024-01-31'`, in days since 1970-01-01.
     Date(i32),
-    /// `TIMESTAMP '2024-01-31 12:00:00'`. With an offset such as `+00:00`, it is an instant.
+    /// `TIMESTAMP '2024-01-31 12:00:00'`. A literal with an offset such as `+00:00` represents an
+    /// instant.
     Timestamp {
         /// Nanoseconds since 1970-01-01 00:00:00, in UTC if `zoned` is true.
         nanoseconds: i128,
         /// True if the literal was written with an offset.
         zoned: bool,
     },
-    /// `INTERVAL '5 seconds'`. Its length is fixed, so its units can be weeks or shorter, but not
-    /// months or years.
+    /// `INTERVAL '5 seconds'`. The length of an interval is fixed, so its units can be weeks or
+    /// shorter, but not months or years.
     Duration {
         /// The length.
         nanoseconds: i128,
@@ -245,8 +246,8 @@ pub enum Language {
     Like,
     /// `ILIKE`: like `LIKE`, but case-insensitive.
     ILike,
-    /// `REGEXP`: a regular expression in the syntax of the `regex` crate. It can match anywhere in
-    /// the string.
+    /// `REGEXP`: a regular expression in the syntax of the `regex` crate. A regular expression can
+    /// match anywhere in the string.
     Regexp,
 }
 

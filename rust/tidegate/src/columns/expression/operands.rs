@@ -71,7 +71,7 @@ impl TypedOperation {
         self.operands().into_iter().for_each(|operand| operand.collect_slots(slots));
     }
 
-    /// Assigns another slot to each column.
+    /// Assigns a new slot to each column.
     pub(super) fn renumber(&mut self, number: &dyn Fn(usize) -> usize) {
         if let Operation::Column(slot) = &mut self.operation {
             *slot = number(*slot);

@@ -1,9 +1,9 @@
 //! Monitors integer expressions that may overflow for some pair.
 //!
 //! A comparison that was split is not computed in its original form. A pair that overflows in the
-//! original form must cause an error, which only evaluating the pair reveals. The smallest and
-//! largest numbers on each side show whether any pair can overflow. These numbers need not occur in
-//! the same pair.
+//! original form must cause an error. Only evaluating the pair reveals such an overflow. The
+//! smallest and largest numbers on each side show whether any pair can overflow. These numbers need
+//! not occur in the same pair.
 
 use arrow_arith::aggregate::{max, min};
 use arrow_array::ArrayRef;

@@ -86,7 +86,7 @@ impl Scan {
     /// Returns the numbers that each pushed comparison compares, with one number per row. Returns
     /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
     ///
-    /// - A number cannot be computed. Its row might not be in any pair.
+    /// - A number cannot be computed. The row of this number might not be in any pair.
     /// - A pair of rows from this call or an earlier one may overflow.
     /// - A number is missing and the residual predicate can fail. A comparison with null yields
     ///   null, and `and` then still evaluates the residual predicate.
@@ -190,7 +190,7 @@ impl Predicate {
     }
 
     /// Returns, for each side, the conjuncts that read only its columns. Returns `None` if a
-    /// conjunct reads both sides, or can fail for a row that is in no pair.
+    /// conjunct reads both sides, or can fail for a row that is not in any pair.
     pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
         let left_columns = self.columns(Origin::Left).len();
         let mut sides: [Vec<TypedOperation>; 2] = [Vec::new(), Vec::new()];
@@ -411,7 +411,8 @@ fn sums(
     Some(Pushable { pushed, watched: Vec::new() })
 }
 
-/// A finite constant, as an integer and as a float. The form that the comparison uses is exact.
+/// A finite constant, as an integer and as a float. The constant is exact in the form that the
+/// comparison uses.
 #[derive(Clone, Copy)]
 pub(super) struct Constant {
     pub(super) whole: i64,

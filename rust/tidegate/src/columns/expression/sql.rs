@@ -31,24 +31,24 @@ const MAX_OPERATORS: usize = 200;
 /// Messages quote a `where` up to this length, so that users can find the position of the error.
 const SHOWN: usize = 2000;
 
-/// The maximum nesting depth of parentheses, calls and prefixes, as counted by the parser.
+/// The maximum nesting depth of parentheses, calls and prefix operators, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
 /// The maximum stack space per token, if the parser is compiled without optimization. Threads have
 /// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
 
-/// The maximum stack space that the deepest condition uses.
+/// The maximum stack space that a condition can use.
 const MOST_STACK: usize = 16 << 20;
 
 /// Parses a predicate over `left` and `right` columns.
 ///
-/// Columns are written as `left.price` or, with any other characters, `right."odd name"`.
-/// Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`, `IS [NOT] NULL`,
-/// `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`, `[NOT] REGEXP '^a+$'`, `CASE`,
-/// `CAST(x AS type)`, `EXTRACT(hour FROM x)`, `abs(x)` and each [`ScalarFunction`], numbers,
-/// strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`, `DATE '2024-01-31'`,
-/// `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an instant) and
+/// Columns are written as `left.price` or, if the name contains other characters, as
+/// `right."odd name"`. Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`,
+/// `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`,
+/// `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM x)`, `abs(x)` and each
+/// [`ScalarFunction`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`,
+/// `DATE '2024-01-31'`, `TIMESTAMP '2024-01-31 12:00:00'` (with an offset for an instant) and
 /// `INTERVAL '1 hour 30 minutes'`.
 ///
 /// # Errors
@@ -64,8 +64,9 @@ pub fn parse_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Parses a predicate over the columns of one table, which are written as `price`, `row.price` or,
-/// with any other characters, `"odd name"`. Otherwise, this function behaves like [`parse_sql`].
+/// Parses a predicate over the columns of one table. The columns are written as `price`,
+/// `row.price` or, if the name contains other characters, as `"odd name"`. Otherwise, this function
+/// behaves like [`parse_sql`].
 ///
 /// # Errors
 ///
@@ -120,7 +121,7 @@ fn parse(
     Ok(expr)
 }
 
-/// Parses the tokens of a condition; `text` is its SQL text.
+/// Parses the tokens of a condition. The SQL text of the condition is `text`.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);

@@ -125,7 +125,7 @@ impl Directory {
     ///
     /// # Panics
     ///
-    /// Panics if there is no cell for a distance within the span, or no cell at all.
+    /// Panics if there are no cells, or if there is no cell for a distance within the span.
     #[target_feature(enable = "avx512f")]
     #[inline]
     fn spots(&self, distances: __m512i, inside: __mmask8) -> Spots {
