@@ -174,7 +174,7 @@ fn is_unnamed_level(name: &str) -> bool {
 }
 
 /// A result column and the input columns that supply its values. Each input column is paired with
-/// the number of its input.
+/// the index of its input.
 pub(crate) struct ColumnOrigin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,

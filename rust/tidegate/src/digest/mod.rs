@@ -1,7 +1,8 @@
-//! Digests of rows. Two runs returned the same rows if their digests are equal.
+//! Digests of rows. If the digests of two runs are equal, the runs returned the same rows.
 //!
-//! A digest consists of 128 bits that depend only on the values. The digest does not depend on
-//! threads, batch boundaries, the layouts of equal values, the platform or the version of tidegate.
+//! A digest consists of 128 bits that depend only on the values. The digest does not depend on the
+//! number of threads, the batch boundaries, the layouts of equal values, the platform or the
+//! version of tidegate.
 //!
 //! ```text
 //!  a batch ──▶ bytes of each row ──▶ 128 bits of each row ──▶ sum      ──▶ order-free digest
@@ -25,7 +26,7 @@
 //! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
 //!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
-//! The sum and the polynomial of all rows can be computed from those of parts of the rows, so each
+//! The sum and the polynomial of all rows can be computed from those of individual parts, so each
 //! thread processes some of the parts. For the same reason, the batch that was added last can be
 //! removed again.
 //!
@@ -143,7 +144,7 @@ impl Digest {
     }
 
     /// Adds the rows of another digest with the same columns. The effect is the same as if those
-    /// rows had been added here.
+    /// rows had been added to this digest directly.
     pub fn append(&mut self, later: &Digest) -> Result<()> {
         check(&self.columns, &later.columns)?;
         self.state = self.state.then(later.state);
@@ -155,7 +156,7 @@ impl Digest {
         self.state = self.state.without(State::of(&BatchRows::new(batch), 0..batch.num_rows()));
     }
 
-    /// Returns the state of a batch by itself.
+    /// Returns the state of a single batch, without the other rows.
     fn state_of(&self, batch: &RecordBatch, driver: &Driver) -> Result<State> {
         check(&self.columns, &columns(&batch.schema()))?;
         let rows = BatchRows::new(batch);

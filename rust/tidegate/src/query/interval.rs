@@ -212,8 +212,8 @@ impl IntervalJoin {
         }
     }
 
-    /// Returns the condition on pairs in the interval that covers all results, or `None` if every
-    /// pair in that interval is a result.
+    /// Returns the condition that each pair in the covering interval must satisfy, or `None` if
+    /// every pair in that interval is a result.
     pub(crate) fn condition_within(
         &self,
         plan: &IntervalPlan,

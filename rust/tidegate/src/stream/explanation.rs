@@ -4,7 +4,7 @@ use super::intake::rows::ROW_BYTES;
 use super::memory::Memory;
 use super::options::StreamOptions;
 
-/// How a streaming join finds its pairs.
+/// Describes how a streaming join finds its pairs.
 pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,

@@ -46,7 +46,7 @@ pub struct Stats {
     pub sources: Vec<SourceStats>,
     /// The number of result rows returned so far.
     pub rows_out: u64,
-    /// The time below which all rows have been processed. `None` before all sources have made a
+    /// The time before which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
     /// The latency in seconds, as the median, the 99th percentile and the maximum. The latency of a

@@ -152,8 +152,8 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// Returns the unit of an instant, and whether it has a time zone. A date is treated as its
-/// midnight.
+/// Returns the unit of an instant, and whether it has a time zone. A date is treated as midnight on
+/// that day.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -174,8 +174,8 @@ fn time_type(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Returns the reason that two similar types are incompatible, or an empty string if the types
-/// themselves show it.
+/// Returns the reason that two similar types are incompatible, or an empty string if the reason is
+/// evident from the types.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
         (Some((_, left)), Some((_, right))) if left != right => {

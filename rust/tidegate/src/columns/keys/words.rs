@@ -82,7 +82,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// Returns a single bit pattern for all NaN values, and a single one for both zeros.
+/// Returns a single bit pattern for all NaN values, and another for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN

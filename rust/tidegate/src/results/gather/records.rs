@@ -18,7 +18,7 @@ const PART_ROWS: usize = 1 << 15;
 /// Some of these bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
-/// Several columns, which are stored row by row.
+/// Several columns that are stored row by row.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     /// Two columns.
@@ -98,7 +98,7 @@ fn lay_out<R: Record>(
     Ok(values.written())
 }
 
-/// Some columns of a result, which are stored row by row.
+/// Columns of a result that are stored row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// The positions of these columns in the result.

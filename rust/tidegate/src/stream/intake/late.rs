@@ -1,5 +1,5 @@
-//! Rows that are set aside until they are fetched: rows below the watermark of their source, and
-//! rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
+//! Rows that are set aside until they are fetched: rows earlier than the watermark of their source,
+//! and rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

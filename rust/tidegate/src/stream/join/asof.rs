@@ -252,7 +252,8 @@ impl PartnerKind for AsOfTime {
 }
 
 impl AsOfTime {
-    /// Returns the partner of each of the first left rows among the kept right rows, or [`NO_ROW`].
+    /// For each of the first left rows, returns its partner among the kept right rows, or
+    /// [`NO_ROW`].
     fn partners(
         &self,
         left: &TimedRows,
@@ -265,7 +266,7 @@ impl AsOfTime {
         Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
     }
 
-    /// Returns, for each of the first left rows, the time that has to pass before the row is final.
+    /// For each of the first left rows, returns the time after which the row is final.
     fn finals(
         &self,
         left: &TimedRows,

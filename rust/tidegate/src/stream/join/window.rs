@@ -244,8 +244,8 @@ struct PrepareNumbers {
     row_bytes: usize,
     predicate: Option<Predicate>,
     /// Tests the predicate while the join compares numbers. Scanning stops at a row with a number
-    /// that may cause an arithmetic error. Only evaluating the pairs of that row shows whether the
-    /// error occurs.
+    /// that may cause an arithmetic error. Evaluating that row's pairs then shows whether the error
+    /// occurs.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
     /// The time columns, which are added after the other numbers if rows are not processed in time

@@ -159,8 +159,8 @@ impl Operator {
     }
 
     /// Returns the position below which all results have been returned. A source that receives the
-    /// results can make a promise for this position. Returns `None` while there are results that
-    /// have not been returned.
+    /// results can make a promise for this position. Returns `None` while some results have not
+    /// been returned.
     pub fn promised(&self) -> Option<i64> {
         self.settled.filter(|_| self.common.ready.is_empty())
     }
@@ -545,8 +545,8 @@ impl Operator {
         self.standing.insert(Halt { error, results }).error.clone()
     }
 
-    /// Informs the sources why the operator accepts no rows, or that it accepts rows again. A
-    /// memory limit is reported only to sources whose rows do not fit.
+    /// Informs the sources either of the reason why the operator accepts no rows, or that it
+    /// accepts rows again. A memory limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A left row waits until no further row can become its partner. The code that joins tables then
-//! joins the final left rows with the kept right rows. Therefore, the results are identical, bit
-//! for bit, to those for tables. Results are sorted by the time at which their left row became
+//! joins the final left rows with the kept right rows. The results are therefore bit-for-bit
+//! identical to those for tables. Results are sorted by the time at which their left rows became
 //! final, and then in merged order. The order of the results depends only on the rows.
 //!
 //! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
@@ -241,7 +241,7 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// Keeps only the right rows that left rows may need, given that no more rows below `now` will
+    /// Keeps only the right rows that left rows may need, given that no more rows before `now` will
     /// arrive.
     fn look_through(&mut self, common: &Common, now: i64) -> Result<()> {
         let driver = common.driver.fit(self.left.len() + self.right.len());
