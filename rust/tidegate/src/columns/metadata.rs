@@ -159,8 +159,8 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Returns whether pandas can look up a column's type by its recorded name. A lookup by name does
-/// not work for Arrow types that have fields.
+/// Returns whether pandas can look up the type of a column by the type's recorded name. A lookup by
+/// name does not work for Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()

@@ -18,7 +18,7 @@ pub(super) struct Method<'a> {
 /// Describes an operator, except for its memory limit, which can change.
 #[derive(Debug)]
 pub(super) struct Explanation {
-    /// The last line describes the memory.
+    /// The last line describes the memory use.
     pub(super) lines: Vec<String>,
     pub(super) output: String,
 }

@@ -11,7 +11,7 @@ use arrow_schema::TimeUnit;
 use super::{Arithmetic, Literal};
 
 /// All instants are computed and compared in UTC. UTC is written as an offset, because Arrow
-/// supports time zone names only with an optional feature.
+/// supports time zone names only if an optional feature is enabled.
 const UTC: &str = "+00:00";
 
 /// A decimal type that can hold every `uint64`.
@@ -252,7 +252,7 @@ pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the type of a literal without regard to other values.
+/// Returns the type of a literal, regardless of other values.
 pub(super) fn literal_type(literal: &Literal) -> DataType {
     match literal {
         Literal::Null => Null,

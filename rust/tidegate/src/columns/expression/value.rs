@@ -98,7 +98,7 @@ pub(crate) struct EndCondition<'a> {
     /// The argument in which the end was passed.
     pub(crate) argument: &'static str,
     pub(crate) rule: EndRule,
-    /// The side whose columns the end is computed from.
+    /// The side from whose columns the end is computed.
     pub(crate) side: Origin,
     pub(crate) expr: &'a Expr,
     /// The time columns of the left and the right side.

@@ -175,7 +175,8 @@ impl<'a> SideKeys<'a> {
         matches!(columns, [column] if is_word(&column.common))
     }
 
-    /// Returns the keys in the given columns of a table. The keys are compared in these types.
+    /// Returns the keys in the given columns of a table. The keys are compared as values of these
+    /// types.
     pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
         Ok(match columns {
             [(column, common)] if is_word(common) => {

@@ -349,7 +349,7 @@ fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
     })
 }
 
-/// Returns the columns that are read. Their types can hold the values of all tables.
+/// Returns the columns that are read. Each type can hold the values from all tables.
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],

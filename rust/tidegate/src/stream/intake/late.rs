@@ -100,7 +100,7 @@ struct LateQueue {
     /// The pushes whose late rows are lent to a function that can fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// A version number, which changes whenever a different push becomes the first one.
+    /// A version number that changes whenever a different push becomes the first one.
     version: u64,
 }
 

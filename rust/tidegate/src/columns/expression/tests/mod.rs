@@ -1,8 +1,8 @@
 //! Tests for expressions.
 //!
 //! - `text`: converts random trees to text and back; catches errors in precedence and quoting.
-//! - `rows`: small tables with explicit matches, one test per rule of the module's *Meaning*
-//!   section, and every error.
+//! - `rows`: tests each rule of the module's *Meaning* section, and each error, on small tables
+//!   with explicit matches.
 //! - `oracle`: compares random trees over random columns with a row-by-row evaluation in plain
 //!   Rust, including nulls, NaN, extremes and errors; catches errors in kernels, casts, scalars and
 //!   the order of evaluation.
