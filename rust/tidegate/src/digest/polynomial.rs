@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Computes the product by adding and doubling, so that intermediate results never exceed 128
+    /// Computes the product by adding and doubling so that intermediate results never exceed 128
     /// bits.
     fn product(mut a: u128, mut b: u128) -> u128 {
         let mut sum = 0;

@@ -236,8 +236,8 @@ fn as_decimal(data_type: &DataType, wide: bool) -> Option<DataType> {
     Some(if wide { Decimal256(precision, scale) } else { Decimal128(precision, scale) })
 }
 
-/// Returns the type in which a value is computed, so that a few kernels suffice for all types and
-/// `int8 * 100` does not overflow.
+/// Returns the type in which a value is computed. As a result, a few kernels suffice for all
+/// types, and `int8 * 100` does not overflow.
 pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         Null | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Int64,
@@ -277,7 +277,7 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
 }
 
 /// Returns the type of a literal that is combined with a value of another type. This is the type of
-/// that value if it can hold the literal exactly, so that the column does not have to be cast.
+/// that value if it can hold the literal exactly, so the column does not have to be cast.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {

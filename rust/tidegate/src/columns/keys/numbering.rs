@@ -1,6 +1,6 @@
 //! Numbers keys in order of first appearance, using a hash table.
 //!
-//! Each hash table uses a random seed, so that an attacker cannot choose keys whose hashes collide.
+//! Each hash table uses a random seed so that an attacker cannot choose keys whose hashes collide.
 //! The numbers of keys do not depend on the seed.
 
 use std::hash::BuildHasher;

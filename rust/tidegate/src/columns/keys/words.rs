@@ -165,7 +165,7 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
             match nulls {
-                // Compute the minimum and the maximum in separate passes, so that the compiler
+                // Compute the minimum and the maximum in separate passes so that the compiler
                 // vectorizes both passes.
                 None => widen(
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),

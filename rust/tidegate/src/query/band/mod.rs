@@ -17,7 +17,7 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// If left rows have more candidates than this on average, rows are inserted into an index, so that
+/// If left rows have more candidates than this on average, rows are inserted into an index so that
 /// only rows within a window are compared. Measurements show that checking this many candidates
 /// takes as long as using the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;

@@ -148,7 +148,7 @@ fn gather_scattered(
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // All columns share the positions of rows. The positions are determined in advance, so that
+    // All columns share the positions of rows. The positions are determined in advance so that
     // values are loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);

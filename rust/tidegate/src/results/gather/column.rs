@@ -279,7 +279,7 @@ fn takes_nulls(data_type: &DataType) -> bool {
     }
 }
 
-/// Converts dictionary chunks to a single array with one dictionary, so that all batches of a
+/// Converts dictionary chunks to a single array with one dictionary so that all batches of a
 /// result share that dictionary. Other chunks remain unchanged. Dictionaries also remain unchanged
 /// if their total number of values exceeds what their codes can represent.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {

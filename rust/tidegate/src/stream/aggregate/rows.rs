@@ -65,7 +65,7 @@ impl AggregateTactic {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Stores the rows in an epoch, so that functions can choose from them. Returns, for each
+    /// Stores the rows in an epoch so that functions can choose from them. Returns, for each
     /// source, the number of its first row.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {

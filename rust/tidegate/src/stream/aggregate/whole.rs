@@ -365,7 +365,7 @@ impl WindowJob {
         Ok(FinalResults { batches, leaving: Some(open_from.unwrap_or(i64::MAX)) })
     }
 
-    /// Drops rows below a time.
+    /// Drops rows before a time.
     fn drop_before(&mut self, ts: i64) {
         for rows in &mut self.sources {
             rows.drop_first(rows.before(ts));

@@ -328,7 +328,7 @@ impl Intake {
 
     /// Writes the sources and the unread rows.
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
-        // Lock all sources together, so that they are written in a consistent state.
+        // Lock all sources together so that they are written in a consistent state.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let watermarks = &self.shared.watermarks;
         if self.sources.len() > self.first || sources.iter().any(|source| source.stats().idle) {

@@ -87,7 +87,7 @@ struct Halt {
 const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, the operator uses wider
-/// dictionary indices, so that rows from different batches can be combined.
+/// dictionary indices so that rows from different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -531,7 +531,7 @@ impl Operator {
         done
     }
 
-    /// Marks the operator as failed, so that pushes no longer wait for it.
+    /// Marks the operator as failed so that pushes no longer wait for it.
     fn fail(&mut self, error: Error) -> Error {
         let error = error.of_operator();
         self.common.intake.shared.broken.get_or_init(|| error.clone());

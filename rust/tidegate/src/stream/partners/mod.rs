@@ -247,7 +247,7 @@ impl PartnerJob {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // This happens before the rows are dropped, so that no source takes up the free memory
+            // This happens before the rows are dropped so that no source takes up the free memory
             // in the meantime.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;

@@ -22,7 +22,7 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// The hasher has a random seed, so that an attacker cannot choose keys with colliding hashes.
+    /// The hasher has a random seed so that an attacker cannot choose keys with colliding hashes.
     /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,

@@ -375,7 +375,7 @@ mod tests {
             let mut store = Store::new(schema.clone(), &[]);
             let (mut first, mut end) = (0_u64, 0_u64);
             for (added, dropped) in pushes {
-                // Use a slice, so that values do not start at the beginning of their memory.
+                // Use a slice so that values do not start at the beginning of their memory.
                 let batch = rows(end.saturating_sub(1), end + added, has_text);
                 let skipped = (end > 0) as usize;
                 store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();
