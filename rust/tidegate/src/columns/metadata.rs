@@ -218,8 +218,8 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// Returns the metadata of a result that aggregates groups of rows, which is only the pandas
-/// metadata of its columns.
+/// Returns the metadata of a result that aggregates groups of rows. This metadata consists only of
+/// the pandas metadata of the result's columns.
 pub(crate) fn of_groups(
     tables: &[&Schema],
     columns: &[ColumnOrigin<'_>],

@@ -18,7 +18,7 @@
 //!    length of its name in bytes, `:`, the name, `=` and its kind.
 //! 2. A value is encoded as one byte, possibly followed by more (`rows.rs`): 0 for a null,
 //!    otherwise 1 or 2 and the value. A row consists of the values of the fixed-length columns in
-//!    order, followed by those of all other columns in order.
+//!    order, followed by the values of all other columns in order.
 //! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
 //!    would cancel out under XOR. The ordered state is the polynomial of the words, `(((w0 b) + w1)
@@ -136,8 +136,8 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The names of the columns and their order must be the same as in
-    /// the schema, and the types must be of the same kinds. If the call fails, no rows are added.
+    /// Adds the rows of a batch. The columns must have the same names and the same order as in the
+    /// schema, and their types must be of the same kinds. If the call fails, no rows are added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
         Ok(())

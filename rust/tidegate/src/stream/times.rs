@@ -158,7 +158,7 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum time by which rows of the source can be out of order, in the source's unit, or
+    /// The maximum time by which rows from the source can be out of order, in the source's unit, or
     /// `None` if there is no limit.
     pub(super) lateness: Option<i64>,
     /// The result columns from which the source's time is computed, or no columns if the time is a

@@ -77,7 +77,7 @@ impl RowValue {
         &self.root.text
     }
 
-    /// Returns the value of the expression for each row of a batch of its side.
+    /// Returns the value of the expression for each row in a batch from its side.
     ///
     /// # Errors
     ///

@@ -302,8 +302,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns a description of everything that determines the results of an aggregation of
-    /// streams.
+    /// Returns a description of everything that determines the results of a streaming aggregation.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")

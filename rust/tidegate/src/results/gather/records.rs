@@ -1,4 +1,4 @@
-//! Columns that are stored row by row, for results whose rows are scattered: reading a row then
+//! Columns that are stored row by row, for results whose rows are scattered. Reading a row then
 //! touches one cache line instead of one per column.
 
 use std::sync::Arc;
@@ -142,8 +142,8 @@ impl Records {
     }
 
     /// Writes the rows to the memory ranges of these columns in `out`, and removes these ranges
-    /// from it. If the rows are `optional`, some of them may be missing, and zeros are written for
-    /// the missing ones.
+    /// from `out`. If the rows are `optional`, some of them may be missing, and zeros are written
+    /// for the missing ones.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

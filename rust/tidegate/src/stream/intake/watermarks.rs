@@ -279,7 +279,7 @@ impl SourceWatermarks {
     }
 
     /// Returns the open source whose future rows sort first, and the earliest time of those rows.
-    /// For an idle source, this is the earliest time of its rows after it resumes.
+    /// For an idle source, this is the earliest possible time of a row after the source resumes.
     fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();

@@ -290,8 +290,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Returns which of the first left rows can never have a partner, because their key is null or
-    /// because they do not satisfy the condition.
+    /// Returns which of the first left rows can never have a partner, because their keys are null
+    /// or because they do not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;

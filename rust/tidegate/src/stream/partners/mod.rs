@@ -1,5 +1,5 @@
-//! Joins of push sources that return one row per left row, with aggregates of its partners or with
-//! its as-of partner.
+//! Joins of push sources. Each of these joins returns one row per left row, with aggregates of the
+//! left row's partners or with its as-of partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
