@@ -90,8 +90,8 @@ kinds! {
     schema, is_schema, Schema;
     /// Rows that violate a promised order.
     order, is_order, Order;
-    /// A limit (`max_rows` or `memory_limit`) that was reached before memory was allocated, or a
-    /// lack of memory in the system.
+    /// A limit (`max_rows` or `memory_limit`) that was reached before memory was allocated, or
+    /// insufficient system memory.
     memory, is_memory, Memory;
     /// A snapshot that cannot be restored.
     state, is_state, State;

@@ -26,8 +26,8 @@ pub enum Extra {
 }
 
 /// Converts batches to `schema`. The columns of the batches can be in a different order, and their
-/// types can differ as long as they hold the same values. Messages number rows from `first`, which
-/// is the number of the first row.
+/// types can differ as long as they hold the same values. In messages, rows are numbered starting
+/// with `first`, which is the number of the first row.
 ///
 /// # Errors
 ///
@@ -131,8 +131,8 @@ fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<V
     }
 }
 
-/// Returns whether values of one type can be converted to another, because both hold the same kind
-/// of data in a different layout, width or unit.
+/// Returns whether values of one type can be converted to another. Both types must hold the same
+/// kind of data, but can differ in layout, width or unit.
 fn fits(from: &DataType, to: &DataType) -> bool {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration,

@@ -159,8 +159,8 @@ pub fn without_index(schema: &Schema) -> Option<(SchemaRef, Vec<usize>)> {
     Some((Arc::new(Schema::new_with_metadata(fields, metadata)), kept))
 }
 
-/// Returns whether pandas can look up a column's type by its recorded name. A lookup by name does
-/// not work for Arrow types that have fields.
+/// Returns whether pandas can look up the type of a column by the type's recorded name. A lookup by
+/// name does not work for Arrow types that have fields.
 fn is_readable(column: &Value) -> bool {
     !column["numpy_type"]
         .as_str()
@@ -174,7 +174,7 @@ fn is_unnamed_level(name: &str) -> bool {
 }
 
 /// A result column and the input columns that supply its values. Each input column is paired with
-/// the number of its input.
+/// the index of its input.
 pub(crate) struct ColumnOrigin<'a> {
     pub(crate) field: &'a Field,
     pub(crate) of: Vec<(usize, &'a Field)>,
@@ -218,8 +218,8 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// Returns the metadata of a result that aggregates groups of rows, which is only the pandas
-/// metadata of its columns.
+/// Returns the metadata of a result that aggregates groups of rows. This metadata consists only of
+/// the pandas metadata of the result's columns.
 pub(crate) fn of_groups(
     tables: &[&Schema],
     columns: &[ColumnOrigin<'_>],

@@ -1,4 +1,4 @@
-//! Types that contain other types. The child types of nested types can be listed or replaced.
+//! Types that contain other types. Lists and replaces the child types of nested types.
 
 use arrow_schema::{DataType, FieldRef, Fields, UnionFields};
 

@@ -4,7 +4,7 @@
 //! For example, a pandas categorical with up to 128 values has 8-bit indices. A result with rows
 //! from two such batches can have more distinct values than 8-bit indices can address. Dictionary
 //! indices are therefore widened when rows are pushed. The original index type is restored when
-//! results are emitted, in batches that are short enough for it (`stream/operator/mod.rs`).
+//! results are emitted, in batches that are short enough to allow this (`stream/operator/mod.rs`).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::nested::{children, with_fields};
 use super::table::Table;
 use crate::Result;
 
-/// Returns the schema with wide indices in all dictionaries.
+/// Returns the schema with widened indices in all dictionaries.
 pub(crate) fn roomy(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(roomy_field).collect::<Fields>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))

@@ -169,7 +169,7 @@ impl RowEnd {
         }
     }
 
-    /// For each row of a batch, returns the end of the interval of times on the other side that
+    /// For each row in a batch, returns the end of the interval in which times on the other side
     /// match the row. Returns `None` for a row that matches nothing. `ts` contains the times of the
     /// rows. Only columns of the side to which the batch belongs are read.
     pub(crate) fn times(

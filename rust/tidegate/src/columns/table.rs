@@ -16,7 +16,7 @@ use crate::{Error, Result, shown};
 /// Record batches of one schema whose data has been validated.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The name of the table in messages: `left`, `right`, `streams[2]`.
+    /// The name of the table in messages, such as `left`, `right` or `streams[2]`.
     name: Arc<str>,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-/// Returns false for fixed-width values, because any combination of bits is valid there.
+/// Returns false for fixed-width values, because every combination of bits is a valid value.
 fn needs_validation(data_type: &DataType) -> bool {
     !data_type.is_primitive() && !matches!(data_type, DataType::Boolean | DataType::Null)
 }
@@ -175,10 +175,10 @@ pub(crate) fn column(table: &str, schema: &Schema, name: &str, role: &str) -> Re
     }
 }
 
-/// The columns of a schema by name, for many lookups.
+/// The columns of a schema, indexed by name for repeated lookups.
 pub(crate) struct Names<'a> {
     schema: &'a Schema,
-    /// The position of each column. It is `None` for a name that several columns share.
+    /// The position of each column. The position is `None` if several columns share the name.
     places: HashMap<&'a str, Option<usize>>,
 }
 

@@ -1,7 +1,8 @@
-//! Digests of rows. Two runs returned the same rows if their digests are equal.
+//! Digests of rows. If the digests of two runs are equal, the runs returned the same rows.
 //!
-//! A digest consists of 128 bits that depend only on the values. The digest does not depend on
-//! threads, batch boundaries, the layouts of equal values, the platform or the version of tidegate.
+//! A digest consists of 128 bits that depend only on the values. The digest does not depend on the
+//! number of threads, the batch boundaries, the layouts of equal values, the platform or the
+//! version of tidegate.
 //!
 //! ```text
 //!  a batch ──▶ bytes of each row ──▶ 128 bits of each row ──▶ sum      ──▶ order-free digest
@@ -17,7 +18,7 @@
 //!    length of its name in bytes, `:`, the name, `=` and its kind.
 //! 2. A value is encoded as one byte, possibly followed by more (`rows.rs`): 0 for a null,
 //!    otherwise 1 or 2 and the value. A row consists of the values of the fixed-length columns in
-//!    order, followed by those of all other columns in order.
+//!    order, followed by the values of all other columns in order.
 //! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
 //!    would cancel out under XOR. The ordered state is the polynomial of the words, `(((w0 b) + w1)
@@ -25,7 +26,7 @@
 //! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
 //!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
 //!
-//! The sum and the polynomial of all rows can be computed from those of parts of the rows, so each
+//! The sum and the polynomial of all rows can be computed from those of individual parts, so each
 //! thread processes some of the parts. For the same reason, the batch that was added last can be
 //! removed again.
 //!
@@ -135,15 +136,15 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The names of the columns and their order must be the same as in
-    /// the schema, and the types must be of the same kinds. If the call fails, no rows are added.
+    /// Adds the rows of a batch. The columns must have the same names and the same order as in the
+    /// schema, and their types must be of the same kinds. If the call fails, no rows are added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
         Ok(())
     }
 
     /// Adds the rows of another digest with the same columns. The effect is the same as if those
-    /// rows had been added here.
+    /// rows had been added to this digest directly.
     pub fn append(&mut self, later: &Digest) -> Result<()> {
         check(&self.columns, &later.columns)?;
         self.state = self.state.then(later.state);
@@ -155,7 +156,7 @@ impl Digest {
         self.state = self.state.without(State::of(&BatchRows::new(batch), 0..batch.num_rows()));
     }
 
-    /// Returns the state of a batch by itself.
+    /// Returns the state of a single batch, without the other rows.
     fn state_of(&self, batch: &RecordBatch, driver: &Driver) -> Result<State> {
         check(&self.columns, &columns(&batch.schema()))?;
         let rows = BatchRows::new(batch);

@@ -7,11 +7,11 @@
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// The point at which the polynomial is evaluated. It consists of the first digits of pi, to show
-/// that it is not an arbitrary choice.
+/// The point at which the polynomial is evaluated. It is taken from the digits of pi, to show that
+/// it was not chosen for a hidden purpose.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
-/// The value of the polynomial of some words, below the prime.
+/// The value of the polynomial of some words, which is less than the prime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Polynomial(u128);
 
@@ -73,7 +73,7 @@ const fn add(a: u128, b: u128) -> u128 {
     if sum >= PRIME { sum - PRIME } else { sum }
 }
 
-/// Returns the product of two numbers below the prime.
+/// Returns the product of two numbers that are less than the prime.
 const fn multiply(a: u128, b: u128) -> u128 {
     const LOW: u128 = u64::MAX as u128;
     let (a_high, a_low) = (a >> 64, a & LOW);
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Computes the product by adding and doubling, so that intermediate results never exceed 128
+    /// Computes the product by adding and doubling so that intermediate results never exceed 128
     /// bits.
     fn product(mut a: u128, mut b: u128) -> u128 {
         let mut sum = 0;

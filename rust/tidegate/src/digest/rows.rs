@@ -271,7 +271,7 @@ fn interval(months: i32, days: i32, nanoseconds: i64) -> [u8; 17] {
     bytes
 }
 
-/// Encodes a decimal with as few digits as possible, so that 1.50 and 1.5 are equal.
+/// Encodes a decimal with as few digits as possible so that 1.50 and 1.5 are equal.
 fn decimal(mut digits: i256, scale: i8) -> [u8; 35] {
     let mut scale = i16::from(scale);
     if digits == i256::ZERO {

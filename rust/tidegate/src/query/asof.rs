@@ -16,8 +16,8 @@ use crate::{Error, Result};
 ///
 /// A right row is a candidate if all `by` columns are equal, its time lies in the direction that
 /// `strategy` specifies and within `tolerance`, and `predicate` holds. The nearest candidate is the
-/// partner. Among candidates with equal times, the partner is the last one if they precede the left
-/// row, and the first one if they follow it.
+/// partner. If several candidates have equal times, the partner is the last of them if they precede
+/// the left row, and the first of them if they follow it.
 ///
 /// This example matches each trade with the last quote of its symbol:
 ///

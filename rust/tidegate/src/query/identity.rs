@@ -1,8 +1,8 @@
 //! The identity of a query: a string that determines the query's results and is stored in
 //! snapshots.
 //!
-//! Queries with equal identities have equal results, so the identity does not include threads,
-//! memory limits or algorithms.
+//! Queries with equal identities have equal results, so the identity does not include the number of
+//! threads, the memory limit or the algorithm.
 
 use std::fmt::{Debug, Display, Write};
 

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 ///
 /// A pair `(l, r)` is in the result if all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts +
 /// upper` (`closed` specifies which ends are included) and `predicate` holds. An end of the
-/// interval is either at the same distance for all rows, or the value of an expression over the
+/// interval is either at the same distance for all rows or the value of an expression over the
 /// columns of one side ([`End`]).
 ///
 /// This example matches each trade with the quotes of its symbol that are at most 2 older:
@@ -212,8 +212,8 @@ impl IntervalJoin {
         }
     }
 
-    /// Returns the condition on pairs in the interval that covers all results, or `None` if every
-    /// pair in that interval is a result.
+    /// Returns the condition that each pair in the covering interval must satisfy, or `None` if
+    /// every pair in that interval is a result.
     pub(crate) fn condition_within(
         &self,
         plan: &IntervalPlan,

@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// Makes the condition record in `faults` the pairs for which it cannot be evaluated.
+    /// Makes the condition record, in `faults`, every pair for which it cannot be evaluated.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }

@@ -22,7 +22,8 @@ use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
 
 /// A join that returns one row per left row instead of pairs. Each result row contains the left
-/// row's columns and aggregates of its partners, which are the right rows that it would pair with.
+/// row's columns and aggregates of its partners, which are the right rows that an ordinary join
+/// would pair with that left row.
 ///
 /// This example computes the mean price of the quotes that are at most 2 older than each trade:
 ///

@@ -13,7 +13,7 @@ use crate::columns::row_ends::RowEnds;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// The plan of a join of tables whose schemas are known.
+/// The plan for joining tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct QueryPlan {
     /// An explanation of the join, for users.
@@ -199,7 +199,7 @@ impl QueryPlan {
     }
 }
 
-/// The plan of an aggregation of tables whose schemas are known.
+/// The plan for aggregating tables whose schemas are known.
 #[derive(Clone, Debug)]
 pub struct AggregationPlan {
     /// A human-readable explanation of the aggregation.

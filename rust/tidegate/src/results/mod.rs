@@ -12,7 +12,7 @@ pub(crate) mod weave;
 
 use arrow_array::RecordBatch;
 
-/// The outcome of a read within a time limit.
+/// The outcome of a read with a time limit.
 #[derive(Debug)]
 pub enum Next {
     /// The next batch.

@@ -85,7 +85,7 @@ impl<'a> Strand<'a> {
 }
 
 /// Combines all rows of these batches into one batch. The batches are sorted by source. The batches
-/// of each source are in that source's order. `merge` weaves the `rows` rows, and returns their
+/// of each source are in that source's order. `merge` weaves all `rows` rows, and returns their
 /// times in `unit`. A single batch is returned unchanged.
 pub(crate) fn weave(
     schema: &SchemaRef,

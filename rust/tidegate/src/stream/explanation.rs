@@ -4,7 +4,7 @@ use super::intake::rows::ROW_BYTES;
 use super::memory::Memory;
 use super::options::StreamOptions;
 
-/// How a streaming join finds its pairs.
+/// Describes how a streaming join finds its pairs.
 pub(super) struct Method<'a> {
     pub(super) algorithm: &'a str,
     pub(super) index: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Method<'a> {
 /// Describes an operator, except for its memory limit, which can change.
 #[derive(Debug)]
 pub(super) struct Explanation {
-    /// The last line describes the memory.
+    /// The last line describes the memory use.
     pub(super) lines: Vec<String>,
     pub(super) output: String,
 }

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A fifth of the limit is divided evenly among the sources. A source can always use its share,
-//! regardless of what the others hold. Therefore, a source for which all others are waiting can
+//! regardless of how much the others hold. Therefore, a source for which all others are waiting can
 //! proceed. The bytes of a row count toward the share of its source from the push until the row is
-//! no longer needed. The state of an aggregation belongs to no source, and has a share of another
-//! fifth.
+//! no longer needed. The state of an aggregation belongs to no source, and has its own share, which
+//! is another fifth of the limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -46,11 +46,11 @@ pub struct Stats {
     pub sources: Vec<SourceStats>,
     /// The number of result rows returned so far.
     pub rows_out: u64,
-    /// The time below which all rows have been processed. `None` before all sources have made a
+    /// The time before which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
     /// The latency in seconds, as the median, the 99th percentile and the maximum. The latency of a
-    /// row is the time from its push until it has been processed and the results that it makes
+    /// row is the time from its push until the row has been processed and all results that it makes
     /// final have been produced. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
     /// The number of bytes that count toward the memory limit.

@@ -35,7 +35,7 @@ use crate::{Error, Result};
 /// A step with more rows than this is deferred, because it would take several milliseconds.
 pub(super) const MANY_ROWS: usize = 1 << 15;
 
-/// The time below which no more rows can arrive, or `None` if no more rows can arrive at all.
+/// The time before which no more rows can arrive, or `None` if no more rows can arrive at all.
 pub(super) type Watermark = Option<i64>;
 
 /// The rows that an operator keeps, and the code for tables that computes results from these rows.
@@ -143,8 +143,9 @@ impl<J: TableJob> Recomputation<J> {
         J::EPOCH_ROWS.max(self.job.rows())
     }
 
-    /// Computes the results that are final because no row is below `now`, and drops the rows that
-    /// no other result needs. Changes nothing if a pause is requested in the meantime.
+    /// Computes the results that are final because no more rows before `now` can arrive, and drops
+    /// the rows that no other result needs. Changes nothing if a pause is requested in the
+    /// meantime.
     fn settle(&mut self, common: &mut Common, now: Watermark) -> Result<()> {
         match self.try_settle(common, now) {
             // The results are computed again from the beginning.

@@ -48,7 +48,7 @@ pub(super) trait Tactic: Debug + Send {
     /// Returns statistics by name, in addition to those that all operators report.
     fn figures(&self) -> Vec<(&'static str, Figure)>;
 
-    /// If the last step found nothing to do, returns the time below which that step had seen all
+    /// If the last step found nothing to do, returns the time before which that step had seen all
     /// rows.
     fn promise(&self, common: &Common) -> Option<i64> {
         // The watermark as of the last read of the gate.
@@ -66,8 +66,8 @@ pub(super) trait Tactic: Debug + Send {
         false
     }
 
-    /// Makes the next steps produce the results that are held back, if threads affect which results
-    /// these are.
+    /// Makes the next steps produce the results that are held back, if the number of threads
+    /// affects which results these are.
     fn release(&mut self) {}
 
     /// Returns whether a snapshot would interrupt work that is in progress.
@@ -78,8 +78,8 @@ pub(super) trait Tactic: Debug + Send {
     /// Returns whether rows are kept.
     fn has_rows(&self) -> bool;
 
-    /// Returns the number of rows per batch if threads affect how results are divided into batches.
-    /// In that case, a snapshot divides the results again.
+    /// Returns the number of rows per batch if the number of threads affects how results are
+    /// divided into batches. In that case, a snapshot divides the results again.
     fn batch_rows(&self) -> Option<usize> {
         None
     }
@@ -102,7 +102,7 @@ pub(super) trait Tactic: Debug + Send {
     fn close(&mut self);
 }
 
-/// How long a step is expected to take.
+/// The expected duration of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
     /// A few milliseconds.

@@ -9,9 +9,8 @@
 //! Every result has a position in time: the time of its later row, the last time at which a row
 //! could have matched, or the end of its window. The positions of future results are at or above
 //! the watermark. Results are emitted in the order of their positions, unless any order is
-//! acceptable. A lag is the maximum distance by which a time can be below the position of its
-//! result. Therefore, lags limit how far times can be out of order, and which times can still
-//! occur.
+//! acceptable. A lag is the maximum amount by which a time can precede the position of its result.
+//! Therefore, lags limit how far times can be out of order, and which times can still occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};
@@ -44,8 +43,8 @@ pub struct ResultTimes {
     unit: Unit,
     /// The columns of the result that contain the two times, if any.
     columns: [Option<usize>; 2],
-    /// The maximum distance by which each time can be below the position of its result, or `None`
-    /// if there is no limit.
+    /// The maximum amount by which each time can precede the position of its result, or `None` if
+    /// there is no limit.
     lags: [Option<i64>; 2],
     /// True if some results may have only one of the two times.
     is_alone: bool,
@@ -105,7 +104,7 @@ impl ResultTimes {
         ResultTimes { lags, ..Self::of_pairs(None, plan, times, unit, how) }
     }
 
-    /// Returns the same times for results that are emitted in any order, unless `ordered` is true.
+    /// Returns the same times, marked as being in order only if `ordered` is true.
     pub(super) fn unordered(self, ordered: bool) -> Self {
         ResultTimes { in_order: ordered, ..self }
     }
@@ -117,8 +116,8 @@ impl ResultTimes {
         is(left).then_some(ResultTime::Left).or(is(right).then_some(ResultTime::Right))
     }
 
-    /// Returns the maximum distance by which a time can be below the position of its result, or
-    /// `None` if there is no limit.
+    /// Returns the maximum amount by which a time can precede the position of its result, or `None`
+    /// if there is no limit.
     fn lag(&self, of: ResultTime) -> Option<i64> {
         let [left, right] = self.lags;
         let lag = match of {
@@ -159,7 +158,7 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum time by which rows of the source can be out of order, in the source's unit, or
+    /// The maximum time by which rows from the source can be out of order, in the source's unit, or
     /// `None` if there is no limit.
     pub(super) lateness: Option<i64>,
     /// The result columns from which the source's time is computed, or no columns if the time is a

@@ -1,5 +1,5 @@
-//! Undoes operations in floats by finding the number at which a comparison of their result becomes
-//! true or false.
+//! Inverts floating-point operations by finding the number at which a comparison of their result
+//! becomes true or false.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use super::Arithmetic;
 /// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
 /// Rounding is monotone. The numbers that satisfy the comparison are therefore all those at or
-/// above some bound, or all those at or below it. A search that uses the operation itself finds
-/// this bound.
+/// above some bound, or all those at or below it. This bound is found by a search that applies the
+/// operation itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) operator: Arithmetic,

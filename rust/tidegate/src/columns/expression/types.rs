@@ -11,7 +11,7 @@ use arrow_schema::TimeUnit;
 use super::{Arithmetic, Literal};
 
 /// All instants are computed and compared in UTC. UTC is written as an offset, because Arrow
-/// supports time zone names only with an optional feature.
+/// supports time zone names only if an optional feature is enabled.
 const UTC: &str = "+00:00";
 
 /// A decimal type that can hold every `uint64`.
@@ -152,8 +152,8 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// Returns the unit of an instant, and whether it has a time zone. A date is treated as its
-/// midnight.
+/// Returns the unit of an instant, and whether it has a time zone. A date is treated as midnight on
+/// that day.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -174,8 +174,8 @@ fn time_type(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Returns the reason that two similar types are incompatible, or an empty string if the types
-/// themselves show it.
+/// Returns the reason that two similar types are incompatible, or an empty string if the reason is
+/// evident from the types.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
         (Some((_, left)), Some((_, right))) if left != right => {
@@ -236,8 +236,8 @@ fn as_decimal(data_type: &DataType, wide: bool) -> Option<DataType> {
     Some(if wide { Decimal256(precision, scale) } else { Decimal128(precision, scale) })
 }
 
-/// Returns the type in which a value is computed, so that a few kernels suffice for all types and
-/// `int8 * 100` does not overflow.
+/// Returns the type in which a value is computed. As a result, a few kernels suffice for all
+/// types, and `int8 * 100` does not overflow.
 pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         Null | Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => Int64,
@@ -252,7 +252,7 @@ pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the type of a literal without regard to other values.
+/// Returns the type of a literal, regardless of other values.
 pub(super) fn literal_type(literal: &Literal) -> DataType {
     match literal {
         Literal::Null => Null,
@@ -277,7 +277,7 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
 }
 
 /// Returns the type of a literal that is combined with a value of another type. This is the type of
-/// that value if it can hold the literal exactly, so that the column does not have to be cast.
+/// that value if it can hold the literal exactly, so the column does not have to be cast.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {

@@ -77,7 +77,7 @@ impl RowValue {
         &self.root.text
     }
 
-    /// Returns the value of the expression for each row of a batch of its side.
+    /// Returns the value of the expression for each row in a batch from its side.
     ///
     /// # Errors
     ///
@@ -91,14 +91,14 @@ impl RowValue {
     }
 }
 
-/// The condition that a time on the other side is within an end that is computed from columns on
-/// this side.
+/// The condition that a time on the other side does not lie beyond an end that is computed from
+/// columns on this side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndCondition<'a> {
     /// The argument in which the end was passed.
     pub(crate) argument: &'static str,
     pub(crate) rule: EndRule,
-    /// The side whose columns the end is computed from.
+    /// The side from whose columns the end is computed.
     pub(crate) side: Origin,
     pub(crate) expr: &'a Expr,
     /// The time columns of the left and the right side.
@@ -108,7 +108,7 @@ pub(crate) struct EndCondition<'a> {
 }
 
 impl EndCondition<'_> {
-    /// Returns the time of the condition's side, the time of the other side, and the value.
+    /// Returns the time on the condition's side, the time on the other side, and the value.
     pub(super) fn exprs(&self) -> [Expr; 3] {
         let left = Expr::Column(Origin::Left, self.times.0.to_owned());
         let right = Expr::Column(Origin::Right, self.times.1.to_owned());
@@ -121,7 +121,8 @@ impl EndCondition<'_> {
 
 impl Predicate {
     /// Binds the conditions for one or more ends, followed by another condition. That condition is
-    /// evaluated only for pairs within the ends. Times must fit in 64 bits in the unit of a step.
+    /// evaluated only for pairs within the ends. Times must fit in 64 bits after conversion to the
+    /// unit of a step.
     pub(crate) fn bind_with_ends(
         ends: &[EndCondition<'_>],
         condition: Option<&Expr>,

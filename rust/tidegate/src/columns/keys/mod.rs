@@ -7,8 +7,8 @@
 //!
 //! There are three methods, depending on the type of the key:
 //!
-//! - *direct*: for a single column of 64-bit integers whose range of values is little larger than
-//!   the number of rows. Each number is the key's distance from the smallest key.
+//! - *direct*: for a single column of 64-bit integers whose range of values is only slightly larger
+//!   than the number of rows. Each number is the key's distance from the smallest key.
 //! - *integers*: a hash table of integers, for any other single column of 64-bit integers.
 //! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged; other
 //!   types and multiple columns are encoded by `arrow-row`, in which equal keys have equal bytes.
@@ -149,7 +149,7 @@ pub(crate) fn encode(
 }
 
 /// Numbers the keys of one table, for grouping its rows. With several columns, a null is a value
-/// like any other. In a single column, a null is [`NO_KEY`](tidegate_operators::rows::NO_KEY).
+/// like any other. In a single column, a null gets [`NO_KEY`](tidegate_operators::rows::NO_KEY).
 pub(crate) fn encode_groups(table: &Table, columns: &[KeyColumn], driver: &Driver) -> Result<Keys> {
     let nothing = Table::from(&**table.schema());
     if let [_] = columns {
@@ -175,7 +175,8 @@ impl<'a> SideKeys<'a> {
         matches!(columns, [column] if is_word(&column.common))
     }
 
-    /// Returns the keys in the given columns of a table. The keys are compared in these types.
+    /// Returns the keys in the given columns of a table. The keys are compared as values of these
+    /// types.
     pub(crate) fn new(table: &'a Table, columns: &[(usize, &'a DataType)]) -> Result<Self> {
         Ok(match columns {
             [(column, common)] if is_word(common) => {

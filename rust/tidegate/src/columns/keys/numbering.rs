@@ -1,6 +1,6 @@
 //! Numbers keys in order of first appearance, using a hash table.
 //!
-//! Each hash table uses a random seed, so that an attacker cannot choose keys whose hashes collide.
+//! Each hash table uses a random seed so that an attacker cannot choose keys whose hashes collide.
 //! The numbers of keys do not depend on the seed.
 
 use std::hash::BuildHasher;
@@ -53,8 +53,8 @@ pub(super) trait KeyColumns: Sync {
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
 
     /// Writes the number of the key in each row of a range, in order. A key that contains a null
-    /// gets [`NO_KEY`]. `number_of` can be called once for several rows whose keys are known to be
-    /// equal.
+    /// gets [`NO_KEY`]. If several rows are known to have equal keys, `number_of` can be called
+    /// only once for all of them.
     fn write_numbers(
         &self,
         rows: Range<usize>,

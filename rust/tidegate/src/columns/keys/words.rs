@@ -82,7 +82,7 @@ pub(super) fn word_chunk(
     })
 }
 
-/// Returns a single bit pattern for all NaN values, and a single one for both zeros.
+/// Returns a single bit pattern for all NaN values, and another for both zeros.
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() {
         f64::NAN
@@ -165,7 +165,7 @@ pub(super) fn span(column: &WordColumn, driver: &Driver) -> Result<Option<KeySpa
         for (chunk, range) in column.starts.pieces(rows) {
             let (values, nulls) = &column.chunks[chunk];
             match nulls {
-                // Compute the minimum and the maximum in separate passes, so that the compiler
+                // Compute the minimum and the maximum in separate passes so that the compiler
                 // vectorizes both passes.
                 None => widen(
                     values[range.clone()].iter().copied().fold(i64::MAX, i64::min),

@@ -217,7 +217,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let width = chunk.data_type().primitive_width().expect("a time has a width");
     let from = data.offset() * width;
     let given = &data.buffers()[0][from..from + data.len() * width];
-    // Allocate 8-byte values, so that the data is aligned.
+    // Allocate 8-byte values so that the data is aligned.
     let mut words = memory::filled(given.len().div_ceil(8), 0_i64);
     let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..given.len()];
     bytes.copy_from_slice(given);

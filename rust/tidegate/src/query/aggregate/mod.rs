@@ -138,7 +138,7 @@ pub(crate) enum Takes {
     Order,
     /// The position of the value in the order of values. Equal floats count as one value.
     Distinct,
-    /// An integer or a float that is added to others.
+    /// An integer or a float to be summed.
     Sums,
     /// An integer.
     Integers,
@@ -146,7 +146,7 @@ pub(crate) enum Takes {
     Floats,
 }
 
-/// A function of the rows of a window. Nulls are included only if the function chooses or lists
+/// A function of the rows in a window. Nulls are included only if the function chooses or lists
 /// rows.
 #[derive(Clone, Debug)]
 pub enum Function {
@@ -186,7 +186,7 @@ pub enum Function {
     Corr,
     /// The median, which is the mean of the two middle values for an even count.
     Median,
-    /// The value that is not exceeded by a given share of the values.
+    /// A quantile: the value that a given share of the values do not exceed.
     Quantile(Quantile),
     /// The number of distinct values.
     CountDistinct,
@@ -302,8 +302,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns a description of everything that determines the results of an aggregation of
-    /// streams.
+    /// Returns a description of everything that determines the results of a streaming aggregation.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")

@@ -72,7 +72,7 @@ pub(crate) enum WindowSpan {
 }
 
 impl WindowSpan {
-    /// Returns whether all windows that contain this time begin and end within 64 bits.
+    /// Returns whether the bounds of all windows that contain this time fit in 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts, ts),
@@ -113,7 +113,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether the results are unchanged values from this column.
+    /// Returns whether all results are unchanged values from this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -349,7 +349,7 @@ fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
     })
 }
 
-/// Returns the columns that are read. Their types can hold the values of all tables.
+/// Returns the columns that are read. Each type can hold the values from all tables.
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],
@@ -487,8 +487,8 @@ impl FunctionsPlan {
     }
 
     /// Returns the line of an explanation that describes functions of all values, if there are such
-    /// functions. `is_alone` specifies that each result is computed separately and not from the
-    /// previous one.
+    /// functions. `is_alone` specifies that each result is computed separately, rather than from
+    /// the previous result.
     pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
         let names: Vec<&str> = functions.map(|one| &*one.name).collect();

@@ -191,7 +191,7 @@ mod tests {
     use crate::stream::{AggregateOptions, Operator, Poll, aggregate, lock};
     use crate::{Driver, Result};
 
-    /// Concatenates the values as the digits of a number, so that the result shows their order.
+    /// Concatenates the values as the digits of a number so that the result shows their order.
     struct Digits;
 
     impl UserFunction for Digits {

@@ -17,8 +17,8 @@ use crate::columns::codes::ColumnPlan;
 use crate::columns::distance::Within;
 use crate::{Error, Result};
 
-/// If left rows have more candidates than this on average, rows are inserted into an index, so that
-/// only rows within a window are compared. According to measurements, checking this many candidates
+/// If left rows have more candidates than this on average, rows are inserted into an index so that
+/// only rows within a window are compared. Measurements show that checking this many candidates
 /// takes as long as using the index.
 pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
@@ -69,7 +69,7 @@ pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 pub struct BandJoin {
     /// The band columns of both sides.
     pub on: Vec<(String, String)>,
-    /// The maximum distance between the values of each band column.
+    /// The maximum distance between the two sides' values in each band column.
     pub within: Vec<Within>,
     /// The windows in which rows are matched; `None` to match entire tables.
     pub sliding: Option<Sliding>,

@@ -17,11 +17,11 @@ pub enum Algorithm {
     Cell,
     /// The rows in the windows are divided among the threads.
     ScaleJoin,
-    /// Like `ScaleJoin`, but row by row. The threads run freely between two gates, even between
-    /// polls.
+    /// The same as `ScaleJoin`, but rows are processed one at a time. The threads run between
+    /// two gates, and keep running between polls.
     ScaleGates,
-    /// Like `ScaleJoin`, but row by row. The threads are connected by two trees: one distributes
-    /// the rows, and the other collects the results.
+    /// The same as `ScaleJoin`, but rows are processed one at a time. The threads are connected by
+    /// two trees: one distributes the rows, and the other collects the results.
     SplitJoin,
     /// The new rows are divided among the threads. New rows are looked up by value if this is
     /// faster.
@@ -67,8 +67,8 @@ impl Algorithm {
         }
     }
 
-    /// Returns the bytes kept per row in addition to the row itself. The result assumes that the
-    /// compared columns have grown by at most half since rows were last removed from them.
+    /// Returns the number of bytes kept per row in addition to the row itself. The result assumes
+    /// that the compared columns have grown by at most half since rows were last removed from them.
     pub(crate) fn row_bytes(self, terms: &[Term]) -> usize {
         let rank = if terms.iter().all(Term::is_narrow) { 4 } else { 8 };
         let bitmaps = 16 * terms.len().min(2);

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 
-/// How long the rows of a side stay in its window.
+/// Determines how long the rows on a side stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// Rows stay for a fixed time.
@@ -88,7 +88,7 @@ pub(crate) struct WindowJoinPlan {
     pub(crate) join: JoinPlan,
 }
 
-/// The windows for the rows of two schemas.
+/// The windows of a join, for rows with two given schemas.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowPlan {
     /// The time column of each side.

@@ -13,17 +13,17 @@ use super::column::Column;
 /// simultaneously.
 const GROUP: usize = 8;
 
-/// The number of rows that are copied at a time if they all lie in one chunk. On a side in time
-/// order, this applies to most rows. The values of this many rows fill whole cache lines of each
-/// column, and stay in the nearest cache.
+/// The number of rows that are copied at a time if they all lie in one chunk. If a side is in time
+/// order, this applies to most of its rows. The values of this many rows fill whole cache lines of
+/// each column, and stay in the L1 cache.
 const BLOCK: usize = 1 << 9;
 
-/// Rows of two chunks are also copied at the same time if they are at most this far apart. In that
-/// case, their values are cached or are loaded in order.
+/// Rows in two chunks are also copied together if they are at most this far apart. In that case,
+/// their values are cached or are loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// The number of groups in flight. While the values of the newest group are prefetched, those of
-/// the oldest are copied.
+/// The number of groups that are processed at the same time. While the values of the newest group
+/// are prefetched, those of the oldest are copied.
 const UNDER_WAY: usize = 3;
 
 /// The location of a row: its chunk, and its position in that chunk.
@@ -52,7 +52,7 @@ pub(super) trait ChunkedColumn {
 enum Spread {
     /// All rows are in this chunk.
     One(usize),
-    /// All rows are in this chunk and the next one, and close to each other.
+    /// All rows are in this chunk or the next one, and are close together.
     Two(usize),
     /// The rows are in more than two chunks or far apart, or at least one row is missing.
     Wide,
@@ -148,7 +148,7 @@ fn gather_scattered(
     columns: &mut [Box<dyn ChunkedColumn + '_>],
     rows: &[u32],
 ) {
-    // All columns share the positions of rows. The positions are determined in advance, so that
+    // All columns share the positions of rows. The positions are determined in advance so that
     // values are loaded from memory in the meantime.
     let mut groups = [[NO_PLACE; GROUP]; UNDER_WAY];
     let count = rows.len().div_ceil(GROUP);
@@ -168,9 +168,9 @@ fn gather_scattered(
     }
 }
 
-/// Finds the chunk of a row. Rows are divided into blocks, and only a few blocks contain the end of
-/// a chunk. Therefore, the branch on a row's position is rarely mispredicted, regardless of the
-/// order of the rows.
+/// Finds the chunk that contains a row. Rows are divided into blocks, and only a few blocks contain
+/// the end of a chunk. Therefore, the branch on a row's position is rarely mispredicted, regardless
+/// of the order of the rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
     /// The chunk that contains the first row of each block, followed by the chunk that contains the

@@ -82,8 +82,8 @@ impl Column {
         Column { data_type, chunks, starts, width, values, has_nulls }
     }
 
-    /// Returns `rows` consecutive rows from `first` on without copying them, or `None` if `first`
-    /// is `None` or the rows are in several chunks.
+    /// Returns `rows` consecutive rows, starting at `first`, without copying them. Returns `None`
+    /// if `first` is `None` or the rows are in several chunks.
     pub(super) fn slice(&self, first: Option<usize>, rows: usize) -> Option<ArrayRef> {
         let first = first?;
         let chunk = self.starts.partition_point(|&start| start as usize <= first) - 1;
@@ -112,7 +112,7 @@ impl Column {
         }
     }
 
-    /// Returns the values of some rows.
+    /// Returns the values in the given rows.
     fn values_of<T: AnyBitPattern + NoUninit>(&self, rows: Range<usize>) -> Cow<'_, [T]> {
         if let [chunk] = &self.values[..] {
             return Cow::Borrowed(&bytemuck::cast_slice(chunk)[rows]);
@@ -279,7 +279,7 @@ fn takes_nulls(data_type: &DataType) -> bool {
     }
 }
 
-/// Converts dictionary chunks to a single array with one dictionary, so that all batches of a
+/// Converts dictionary chunks to a single array with one dictionary so that all batches of a
 /// result share that dictionary. Other chunks remain unchanged. Dictionaries also remain unchanged
 /// if their total number of values exceeds what their codes can represent.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {

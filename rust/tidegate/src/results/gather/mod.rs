@@ -236,7 +236,7 @@ fn consecutive(rows: &[u32]) -> Option<usize> {
     if last == NO_ROW || last.checked_sub(first)? as usize != rows.len() - 1 {
         return None;
     }
-    // There is no branch per row, so that the loop can be vectorized.
+    // There is no branch per row, which allows the loop to be vectorized.
     let differences =
         rows.iter().zip(first..).fold(0, |all, (row, expected)| all | (row ^ expected));
     (differences == 0).then_some(first as usize)

@@ -1,4 +1,4 @@
-//! Columns that are stored row by row, for results whose rows are scattered: reading a row then
+//! Columns that are stored row by row, for results whose rows are scattered. Reading a row then
 //! touches one cache line instead of one per column.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const PART_ROWS: usize = 1 << 15;
 /// Some of these bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
-/// Several columns, which are stored row by row.
+/// Several columns that are stored row by row.
 #[derive(Clone, Debug)]
 pub(crate) enum Rows {
     /// Two columns.
@@ -98,7 +98,7 @@ fn lay_out<R: Record>(
     Ok(values.written())
 }
 
-/// Some columns of a result, which are stored row by row.
+/// Columns of a result that are stored row by row.
 #[derive(Debug)]
 pub(crate) struct Records {
     /// The positions of these columns in the result.
@@ -142,8 +142,8 @@ impl Records {
     }
 
     /// Writes the rows to the memory ranges of these columns in `out`, and removes these ranges
-    /// from it. If the rows are `optional`, some of them may be missing, and zeros are written for
-    /// the missing ones.
+    /// from `out`. If the rows are `optional`, some of them may be missing, and zeros are written
+    /// for the missing ones.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

@@ -17,7 +17,7 @@ use tidegate_sync::Stop;
 use super::*;
 use crate::columns::table::Table;
 
-/// Returns columns of all fixed widths and of variable width, from row `first` on. Each batch
+/// Returns columns of every fixed width and of variable width, starting at row `first`. Each batch
 /// starts after the beginning of its arrays, and its dictionary has a different order.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {

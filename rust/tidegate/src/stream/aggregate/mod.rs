@@ -211,7 +211,7 @@ fn aggregation(
     let algorithm = query.algorithm.unwrap_or_default();
     let windows = empty(&plan, &schema.project(&read)?, options.sources, algorithm)?;
     let ordered = OrderedColumns::new(&plan)?;
-    // The memory that a row may add to the state is charged with the row, so that there is always
+    // The memory that a row may add to the state is charged with the row so that there is always
     // enough memory for the state.
     let row_bytes = ROW_BYTES + windows.row_bytes() + GROUP_BYTES + ordered.row_bytes();
     let (chosen, rows) = chosen(&plan)?;
@@ -381,7 +381,7 @@ impl AggregateTactic {
             self.groups.release(&self.windows.is_used());
         }
         self.ordered.tidy(&mut *self.windows);
-        // This happens before the rows are dropped, so that no source takes up the free memory in
+        // This happens before the rows are dropped so that no source takes up the free memory in
         // the meantime.
         self.charge_state(common);
         drop(added);

@@ -2,7 +2,7 @@
 //! rows that functions have chosen.
 //!
 //! Keys and rows are renumbered in an order that depends only on the data. The content of a
-//! snapshot therefore does not depend on threads or polls.
+//! snapshot therefore does not depend on the number of threads or the timing of polls.
 
 use std::collections::HashMap;
 

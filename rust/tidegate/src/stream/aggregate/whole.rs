@@ -2,11 +2,11 @@
 //! the same time.
 //!
 //! Once windows are complete, the code that aggregates tables computes their results from the kept
-//! rows. Therefore, the results are identical, bit for bit, to those of an aggregation of tables.
+//! rows. The results are therefore bit-for-bit identical to those for tables.
 //!
 //! # Trade-offs
 //!
-//! If a poll completes a window, it takes time proportional to the number of kept rows, in addition
+//! A poll that completes a window takes time proportional to the number of kept rows, in addition
 //! to the time for the window itself. Each epoch contains at least as many rows as are kept. For
 //! sessions, the rows of all keys are kept from the start of the oldest open session. If that
 //! session is longer than the gap, each increase of the watermark takes time proportional to the
@@ -365,7 +365,7 @@ impl WindowJob {
         Ok(FinalResults { batches, leaving: Some(open_from.unwrap_or(i64::MAX)) })
     }
 
-    /// Drops rows below a time.
+    /// Drops rows before a time.
     fn drop_before(&mut self, ts: i64) {
         for rows in &mut self.sources {
             rows.drop_first(rows.before(ts));

@@ -1,5 +1,5 @@
-//! Rows that are set aside until they are fetched: rows below the watermark of their source, and
-//! rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
+//! Rows that are set aside until they are fetched: rows earlier than the watermark of their source,
+//! and rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -100,7 +100,7 @@ struct LateQueue {
     /// The pushes whose late rows are lent to a function that can fail.
     lent: Vec<Arc<Late>>,
     pushes: Vec<Arc<Late>>,
-    /// A version number, which changes whenever a different push becomes the first one.
+    /// A version number that changes whenever a different push becomes the first one.
     version: u64,
 }
 

@@ -97,8 +97,8 @@ impl RestoredIntake {
         self.sources.iter().map(RestoredSource::begun).sum()
     }
 
-    /// Returns the time below which no unread row can lie, or `None` if there are no unread rows
-    /// and all sources are closed.
+    /// Returns the time before which there can be no unread rows, or `None` if there are no unread
+    /// rows and all sources are closed.
     pub(super) fn next(&self) -> Option<i64> {
         self.sources.iter().filter_map(RestoredSource::next).min()
     }
@@ -169,8 +169,8 @@ impl Intake {
     }
 
     /// Adds a source. The source starts at the watermark `since`, in the unit of its time column,
-    /// or at the lowest possible watermark. The lateness of the new source is that of the other
-    /// sources, if they all have the same lateness.
+    /// or at the lowest possible watermark. If `lateness` is `None`, the new source has the
+    /// lateness that the other sources share. It is an error if their latenesses differ.
     pub(super) fn add(
         &mut self,
         side: Option<Side>,
@@ -308,8 +308,8 @@ impl Intake {
         self.reader.as_mut()
     }
 
-    /// Returns the time below which no unread row can lie, or `None` if all sources have been
-    /// closed.
+    /// Returns the time before which there can be no unread rows, or `None` if all sources have
+    /// been closed.
     pub(super) fn watermark(&self) -> Option<i64> {
         self.reader.as_ref()?.watermark()
     }
@@ -318,7 +318,7 @@ impl Intake {
         self.sources.iter().map(|source| lock(source).stats()).collect()
     }
 
-    /// Like [`stats`](Self::stats), but in the order in which rows with equal times are sorted.
+    /// Like [`stats`](Self::stats), but sorts the sources in the same way as rows with equal times.
     pub(super) fn stats_by_rank(&self) -> Vec<SourceStats> {
         let side = |number: u16| self.sides.as_ref().map(|sides| sides.of(number));
         let mut stats: Vec<_> = self.stats().into_iter().zip(0..).collect();
@@ -328,7 +328,7 @@ impl Intake {
 
     /// Writes the sources and the unread rows.
     pub(super) fn write(&mut self, writer: &mut Writer) -> Result<()> {
-        // Lock all sources together, so that they are written in a consistent state.
+        // Lock all sources together so that they are written in a consistent state.
         let sources: Vec<_> = self.sources.iter().map(|source| lock(source)).collect();
         let watermarks = &self.shared.watermarks;
         if self.sources.len() > self.first || sources.iter().any(|source| source.stats().idle) {

@@ -1,4 +1,4 @@
-//! Wakes threads that wait for the actions of sources.
+//! Wakes threads that are waiting for a source to act.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
@@ -108,12 +108,12 @@ impl News {
     }
 
     /// Returns how a thread drives the operator, or `None` if no thread drives it. A driving thread
-    /// removes rows without any help from the thread that feeds them.
+    /// removes rows without any help from the thread that pushes them.
     pub fn driven(&self) -> Option<DriverWork> {
         self.lock().driven
     }
 
-    /// Waits until there have been more than `seen` notifications, but no longer than `patience`.
+    /// Waits until there have been more than `seen` notifications, or until `patience` has elapsed.
     pub fn wait(&self, seen: u64, patience: Duration) {
         let waited =
             self.changed.wait_timeout_while(self.lock(), patience, |told| told.count == seen);

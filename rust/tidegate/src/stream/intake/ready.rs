@@ -144,7 +144,7 @@ impl ReadyRuns {
     }
 }
 
-/// A block, and the slices to which the times and sources of its rows are written.
+/// A block and the slices to which the times and sources of its rows are written.
 type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
 /// The state of the gate at the end of a read.
@@ -152,13 +152,13 @@ type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]
 pub(crate) enum Rest {
     /// There are more rows ready.
     More,
-    /// No rows are ready at this point.
+    /// No rows are ready at the moment.
     NotYet,
     /// There will be no more rows.
     End,
 }
 
-/// Plans the processing of at most about `rows` ready rows.
+/// Plans the processing of up to approximately `rows` ready rows.
 pub(crate) fn plan(
     reader: &mut BlockReader<SourceRun>,
     rows: usize,

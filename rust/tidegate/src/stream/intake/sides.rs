@@ -53,7 +53,7 @@ impl SourceSides {
         }
     }
 
-    /// Adds a source on this side.
+    /// Adds a source to this side.
     pub(in crate::stream) fn add(&mut self, side: Side) {
         let count = &mut self.counts[side as usize];
         self.added.push((side, *count as u16));

@@ -16,8 +16,8 @@ use tidegate_structures::gate::Rank;
 
 use super::sides::tier;
 
-/// A time, and the rank of a source. Rows up to that source's rows at that time may have left the
-/// gate.
+/// A time, and the rank of a source. All rows up to and including that source's rows at that time
+/// may have left the gate.
 type RankedTime = (i64, Rank);
 
 /// The watermarks. All clones belong to the same operator.
@@ -279,7 +279,7 @@ impl SourceWatermarks {
     }
 
     /// Returns the open source whose future rows sort first, and the earliest time of those rows.
-    /// For an idle source, this is the earliest time of its rows after it resumes.
+    /// For an idle source, this is the earliest possible time of a row after the source resumes.
     fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
@@ -309,7 +309,7 @@ impl SourceWatermarks {
     }
 }
 
-/// Returns the earliest time for which rows of this rank sort after rows of rank `last` at `ts`.
+/// Returns the earliest time at which rows of this rank sort after rows of rank `last` at `ts`.
 fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
     if rank < last { ts.saturating_add(1) } else { ts }
 }

@@ -102,7 +102,7 @@ impl ArrivalQueue {
         self.promised
     }
 
-    /// Returns true if no rows are waiting.
+    /// Returns whether no rows are waiting.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }

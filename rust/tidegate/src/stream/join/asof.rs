@@ -252,7 +252,8 @@ impl PartnerKind for AsOfTime {
 }
 
 impl AsOfTime {
-    /// Returns the partner of each of the first left rows among the kept right rows, or [`NO_ROW`].
+    /// For each of the first left rows, returns its partner among the kept right rows, or
+    /// [`NO_ROW`].
     fn partners(
         &self,
         left: &TimedRows,
@@ -265,7 +266,7 @@ impl AsOfTime {
         Ok(found.matches.partners().map(|row| row.unwrap_or(NO_ROW)).collect())
     }
 
-    /// Returns, for each of the first left rows, the time that has to pass before the row is final.
+    /// For each of the first left rows, returns the time after which the row is final.
     fn finals(
         &self,
         left: &TimedRows,
@@ -289,8 +290,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Returns which of the first left rows can never have a partner, because their key is null or
-    /// because they do not satisfy the condition.
+    /// Returns which of the first left rows can never have a partner, because their keys are null
+    /// or because they do not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;

@@ -28,7 +28,7 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// If another column reduces the number of candidates by this factor, it is indexed instead. A
+/// Another column is indexed instead if it reduces the number of candidates by this factor. A
 /// smaller reduction does not justify sorting all rows again, and a sample cannot reliably detect
 /// it.
 const WORTH: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! The engine that finds the pairs of a streaming join. The engine consists of a row join, and a
+//! The engine that finds the pairs of a streaming join. The engine consists of a row join and a
 //! part that computes the values to compare from the rows' columns.
 
 use std::fmt::Debug;
@@ -56,7 +56,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         1
     }
 
-    /// Returns the test that still has to be applied to the pairs that the join finds, if any.
+    /// Returns the test, if any, that the pairs found by the join still have to pass.
     fn test<'a>(&'a self, _join: &Self::Join, kept: &'a KeptRows<'_>) -> Option<Box<Filter<'a>>> {
         kept.has_condition().then(|| -> Box<Filter<'a>> {
             Box::new(|left, right| kept.keep(left, right).map_err(Into::into))
@@ -70,7 +70,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// The number of bytes that a join of this kind keeps per row, in addition to the row itself
-    /// and to the bytes that every join keeps.
+    /// and the bytes that every join keeps.
     fn row_bytes(&self) -> usize {
         0
     }
@@ -165,7 +165,7 @@ impl<P: Prepare> Engine<P> {
         self.prepare.prepare_again(&mut self.join, batches, |join, values| join.refill(values))
     }
 
-    /// Drops rows that no row at `now` or later can match, at the end of an epoch.
+    /// At the end of an epoch, drops rows that no row at `now` or later can match.
     pub(super) fn purge(&mut self, now: SideWatermarks) {
         self.join.purge(now);
         self.prepare.release(&mut self.join);
@@ -196,7 +196,7 @@ impl<P: Prepare> Engine<P> {
         self.join.memory() + self.prepare.memory()
     }
 
-    /// Restores the rows that an engine of the same query kept. This engine must be empty.
+    /// Restores the rows that were kept by an engine for the same query. This engine must be empty.
     pub(super) fn restore(
         &mut self,
         kept: &[SavedRows; 2],

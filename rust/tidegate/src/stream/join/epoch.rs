@@ -15,8 +15,8 @@ use crate::stream::tactic::Common;
 /// Rows from both sides that are joined at the same time.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// The time of each row; `sides` contains its side. In arrival order, all left rows precede the
-    /// right rows.
+    /// The time of each row; `sides` contains the row's side. In arrival order, all left rows
+    /// precede the right rows.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
     /// The rows on each side; `charges` contains the memory charges that account for these rows.

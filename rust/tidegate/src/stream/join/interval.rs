@@ -33,9 +33,10 @@ pub enum Parallelism {
     Auto,
     /// KP: each key is assigned to a single thread.
     Key,
-    /// DP: each key is distributed over all threads.
+    /// DP: the rows with each key are distributed over all threads.
     Data,
-    /// HP: each key is distributed over as many threads as its load requires.
+    /// HP: the rows with each key are distributed over as many threads as the load of that key
+    /// requires.
     Hybrid,
     /// Scale-OIJ: the threads of a team read each other's lists.
     ScaleOij,
@@ -55,8 +56,8 @@ impl Parallelism {
 }
 
 /// Creates an interval join of sources with these schemas. `parallelism` determines how keys are
-/// assigned to threads. A key is split when the comparisons of a thread reach `load_factor` (1.2 by
-/// default) times the mean. An interval end that is computed from columns may be at most
+/// assigned to threads. A key is split when a thread's number of comparisons reaches `load_factor`
+/// (1.2 by default) times the mean. An interval end that is computed from columns may be at most
 /// `max_width` away from the time of its row. Rows whose ends are farther away are set aside, like
 /// late rows.
 ///

@@ -383,7 +383,7 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Takes rows for the next epoch. Returns the approximate number of rows.
+    /// Takes rows for the next epoch, and returns the approximate number of rows in that epoch.
     fn take(&mut self, common: &mut Common) -> Result<usize> {
         if self.arriving.as_ref().is_some_and(ArrivalQueue::is_empty) {
             // All rows that were taken have been joined, so the promises that followed them hold.
@@ -436,8 +436,8 @@ impl<P: Prepare> JoinTactic<P> {
         Ok(())
     }
 
-    /// Returns the earliest time of a row for which it has to be known whether it has a match. A
-    /// row at or after `now` may be the first match of such a row.
+    /// Returns the earliest time of a row that may still find its first match. That match would be
+    /// a row at or after `now`.
     fn unsettled_since(&self, now: Option<i64>) -> i64 {
         let (lower, upper) = match &self.within {
             Some(Interval { lower, upper, .. }) => (*lower, *upper),
@@ -512,8 +512,8 @@ impl<P: Prepare> JoinTactic<P> {
         }
     }
 
-    /// Settles rows at the current watermarks. Nothing is done if this has already happened and
-    /// memory is not short.
+    /// Settles rows at the current watermarks. Does nothing if the rows have already been settled
+    /// and memory is not short.
     fn settle_anew(&mut self, common: &mut Common) -> Result<()> {
         let now = self.now(common);
         let is_short = common.intake.shared.memory.is_short();

@@ -32,7 +32,7 @@ impl<P: Prepare> JoinTactic<P> {
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the
-        // operator was polled. Such rows are omitted, so that the snapshot does not depend on the
+        // operator was polled. Such rows are omitted so that the snapshot does not depend on the
         // polls.
         let needed = [Side::Left, Side::Right].map(|side| join.needed(side, now));
         for (store, needed) in self.stores.iter().zip(&needed) {

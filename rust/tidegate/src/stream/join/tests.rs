@@ -156,7 +156,7 @@ fn a_panic_is_an_error_and_stays_one() {
     assert_eq!(first, second);
 }
 
-/// Checks that a poll ends even if a push is retried repeatedly for lack of memory.
+/// Checks that a poll returns even if a push is retried repeatedly for lack of memory.
 #[test]
 fn a_push_that_is_refused_after_each_step_does_not_keep_a_poll() {
     let (algorithm, window) = (Some(Algorithm::Handshake), Window::Rows(100));

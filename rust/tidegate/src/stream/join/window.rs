@@ -143,8 +143,8 @@ fn join(
 }
 
 /// Creates a window join that emits a pair as soon as both of its rows have been pushed. Each row
-/// is compared with all kept rows by time and by other numbers, unless keys or times alone narrow
-/// down the candidates to a few.
+/// is compared with all kept rows by time and by other numbers, unless keys or times alone leave
+/// only a few candidates.
 fn eager_window_join(
     query: &WindowJoin,
     plan: WindowJoinPlan,
@@ -244,8 +244,8 @@ struct PrepareNumbers {
     row_bytes: usize,
     predicate: Option<Predicate>,
     /// Tests the predicate while the join compares numbers. Scanning stops at a row with a number
-    /// that may cause an arithmetic error. Only evaluating the pairs of that row shows whether the
-    /// error occurs.
+    /// that may cause an arithmetic error. Evaluating that row's pairs then shows whether the error
+    /// occurs.
     scan: Option<Scan>,
     keys: Option<KeptKeys>,
     /// The time columns, which are added after the other numbers if rows are not processed in time

@@ -161,7 +161,7 @@ fn explain(stream: &Stream, lateness: &[i64], options: &MergeOptions) -> Explana
 struct MergeTactic {
     stream: Stream,
     /// The blocks of the batches whose rows have left the gate. These blocks are kept until all
-    /// batches have been built, so that a failed step can be repeated.
+    /// batches have been built so that a failed step can be repeated.
     planned: Vec<Vec<PlannedBlock<SourceRun>>>,
     /// The state of the gate after the last read, which shows whether more rows follow.
     rest: Rest,

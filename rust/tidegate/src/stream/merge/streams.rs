@@ -220,7 +220,7 @@ impl MergeStreams {
                 }
                 ReadState::By(_) | ReadState::Asked(_) => {}
                 ReadState::Nobody => {
-                    // Start the thread first, so that no stream is taken when there is no thread to
+                    // Start the thread first so that no stream is taken when there is no thread to
                     // read it.
                     self.begin(&mut state)?;
                     let asked = state.lowest();

@@ -26,9 +26,9 @@ use crate::{Driver, Result};
 /// work.
 const BATCHES: usize = 8;
 
-/// The maximum number of rows in a batch, for a small result and for a large one. Each batch visits
-/// its part of each table, which takes as long as processing a few rows. Batches are therefore
-/// larger if the result is large.
+/// The maximum number of rows in a batch, for a small result and for a large one. Building a batch
+/// requires visiting its part of each table, which takes as long as processing a few rows. Batches
+/// are therefore larger if the result is large.
 const BATCH_ROWS: (usize, usize) = (1 << 16, 1 << 18);
 
 /// The interval at which a merge of streams checks whether it should stop.

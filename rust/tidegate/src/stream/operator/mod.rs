@@ -87,7 +87,7 @@ struct Halt {
 const SKIP: &str = "; no rows are lost, and skip() continues without this result";
 
 /// Builds the operator for streams with these schemas. Internally, the operator uses wider
-/// dictionary indices, so that rows from different batches can be combined.
+/// dictionary indices so that rows from different batches can be combined.
 pub(super) fn with_room<const N: usize>(
     schemas: [SchemaRef; N],
     make: impl Fn([SchemaRef; N]) -> Result<Operator>,
@@ -159,8 +159,8 @@ impl Operator {
     }
 
     /// Returns the position below which all results have been returned. A source that receives the
-    /// results can make a promise for this position. Returns `None` while there are results that
-    /// have not been returned.
+    /// results can make a promise for this position. Returns `None` while some results have not
+    /// been returned.
     pub fn promised(&self) -> Option<i64> {
         self.settled.filter(|_| self.common.ready.is_empty())
     }
@@ -531,7 +531,7 @@ impl Operator {
         done
     }
 
-    /// Marks the operator as failed, so that pushes no longer wait for it.
+    /// Marks the operator as failed so that pushes no longer wait for it.
     fn fail(&mut self, error: Error) -> Error {
         let error = error.of_operator();
         self.common.intake.shared.broken.get_or_init(|| error.clone());
@@ -545,8 +545,8 @@ impl Operator {
         self.standing.insert(Halt { error, results }).error.clone()
     }
 
-    /// Informs the sources why the operator accepts no rows, or that it accepts rows again. A
-    /// memory limit is reported only to sources whose rows do not fit.
+    /// Informs the sources either of the reason why the operator accepts no rows, or that it
+    /// accepts rows again. A memory limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));

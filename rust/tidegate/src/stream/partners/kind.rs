@@ -25,7 +25,7 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
         driver: &Driver,
     ) -> Result<FinalResults<FinalRows>>;
 
-    /// Returns the time below which right rows are no longer needed, given the time of the first
+    /// Returns the time before which right rows are no longer needed, given the time of the first
     /// left row that is not final.
     fn reach(&self, first_left: Option<i64>, now: i64) -> i64;
 
@@ -49,7 +49,7 @@ pub(in crate::stream) trait PartnerKind: Debug + Send {
 /// Specifies which left rows are final.
 #[derive(Debug)]
 pub(in crate::stream) enum FinalRows {
-    /// The given number of rows at the beginning.
+    /// The first rows, up to the given number.
     First(usize),
     /// All left rows except the given ones, which are in ascending order.
     AllBut(Vec<u32>),

@@ -1,5 +1,5 @@
-//! Joins of push sources that return one row per left row, with aggregates of its partners or with
-//! its as-of partner.
+//! Joins of push sources. Each of these joins returns one row per left row, with aggregates of the
+//! left row's partners or with its as-of partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A left row waits until no further row can become its partner. The code that joins tables then
-//! joins the final left rows with the kept right rows. Therefore, the results are identical, bit
-//! for bit, to those for tables. Results are sorted by the time at which their left row became
+//! joins the final left rows with the kept right rows. The results are therefore bit-for-bit
+//! identical to those for tables. Results are sorted by the time at which their left rows became
 //! final, and then in merged order. The order of the results depends only on the rows.
 //!
 //! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
@@ -241,13 +241,13 @@ impl PartnerJob {
         Ok(())
     }
 
-    /// Keeps only the right rows that left rows may need, given that no more rows below `now` will
+    /// Keeps only the right rows that left rows may need, given that no more rows before `now` will
     /// arrive.
     fn look_through(&mut self, common: &Common, now: i64) -> Result<()> {
         let driver = common.driver.fit(self.left.len() + self.right.len());
         let needed = self.kind.needed(&self.left, &self.right, now, &driver)?;
         if needed.len() < self.right.len() {
-            // This happens before the rows are dropped, so that no source takes up the free memory
+            // This happens before the rows are dropped so that no source takes up the free memory
             // in the meantime.
             let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
             self.right.keep(&needed, common.intake.shared.row_bytes, charge)?;

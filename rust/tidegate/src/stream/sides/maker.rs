@@ -85,8 +85,8 @@ impl Maker {
     }
 }
 
-/// Returns the columns with 8-byte values that the result contains for a side. A store also keeps
-/// these columns row by row.
+/// Returns the columns of a side that the result contains and that have 8-byte values. A store also
+/// keeps these columns row by row.
 pub(in crate::stream) fn long_columns(plan: &JoinPlan, side: Side, schema: &Schema) -> Vec<usize> {
     let columns = plan.columns.iter().filter_map(|column| of_side(column, side));
     columns

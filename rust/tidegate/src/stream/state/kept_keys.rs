@@ -47,7 +47,7 @@ impl KeptKeys {
         self.kept[side as usize].iter().copied().collect()
     }
 
-    /// Drops the first rows on each side, so that the given number of rows remains.
+    /// Drops the first rows on each side until only the given number of rows remains.
     pub(crate) fn keep(&mut self, rows: [usize; 2]) {
         let mut silent = Vec::new();
         for (kept, rows) in self.kept.iter_mut().zip(rows) {

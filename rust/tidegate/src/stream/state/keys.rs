@@ -1,5 +1,5 @@
-//! Assigns numbers to the keys of rows that are added and removed. A number becomes free when no
-//! row has its key any more.
+//! Assigns numbers to the keys of rows that are added and removed. A number becomes free once no
+//! row has its key.
 
 use std::hash::BuildHasher;
 
@@ -22,7 +22,7 @@ const UNKNOWN: u32 = NO_KEY - 1;
 #[derive(Debug)]
 pub(crate) struct KeyNumbers {
     columns: Vec<KeyColumn>,
-    /// The hasher has a random seed, so that an attacker cannot choose keys with colliding hashes.
+    /// The hasher has a random seed so that an attacker cannot choose keys with colliding hashes.
     /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
@@ -31,7 +31,7 @@ pub(crate) struct KeyNumbers {
     nulls: KeyNulls,
 }
 
-/// How nulls in a key are treated.
+/// Specifies how nulls in a key are treated.
 #[derive(Debug)]
 enum KeyNulls {
     /// A key that contains a null matches nothing.
@@ -298,7 +298,7 @@ fn table_bytes<T>(table: &HashTable<T>) -> usize {
 }
 
 /// Returns a copy of a key. If memory is short, many small allocations are served from the reserve.
-/// Each of them therefore checks whether the reserve is intact.
+/// Each allocation therefore checks whether the reserve is intact.
 pub(crate) fn copied(key: &[u8]) -> Box<[u8]> {
     memory::check();
     memory::demand(key.len());

@@ -1,9 +1,9 @@
 //! Columns whose bytes depend only on their values, at any level of nesting.
 //!
-//! The history of rows determines the codes in a dictionary, the buffers for strings in views, the
-//! order of lists in list views, and the boundaries between runs of equal values. Plain columns
-//! show none of this history: they have no dictionaries, and they store each value once, in row
-//! order. Only values at null positions remain unchanged.
+//! The codes in a dictionary, the buffers for strings in views, the order of lists in list views,
+//! and the boundaries between runs of equal values depend on the history of the rows. Plain columns
+//! contain no trace of this history: they have no dictionaries, and they store each value once, in
+//! row order. Only values at null positions remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -19,8 +19,8 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8] = b"TIDEGATE";
 
-/// A number of rows that is never reached in practice, but is small enough to continue counting
-/// from.
+/// A number of rows that is never reached in practice, yet is small enough that counting can
+/// continue from it.
 const MOST_ROWS: u64 = 1 << 48;
 
 /// The approximate size of the smallest table, in bytes.
@@ -266,7 +266,7 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     (part(written), part(wanted))
 }
 
-/// Returns the line of `query` that follows as many lines as `other` has.
+/// Returns the first line of `query` beyond the number of lines in `other`.
 fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
     query.lines().nth(other.lines().count())
 }

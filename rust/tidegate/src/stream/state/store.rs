@@ -21,15 +21,15 @@ use crate::stream::memory::Charge;
 /// is copied, its segment grows by about this factor.
 const TOGETHER: usize = 8;
 
-/// The number of rows from which a segment is no longer combined with others, if all columns have
-/// fixed-width values.
+/// If all columns have fixed-width values, a segment with at least this many rows is no longer
+/// combined with others.
 const LARGE: usize = 1 << 16;
 
-/// The corresponding number for columns of strings or lists, whose bytes have to fit in one array.
+/// The corresponding limit for columns of strings or lists, whose bytes have to fit in one array.
 const LARGE_OF_BYTES: usize = 1 << 13;
 
 /// The remaining rows are copied if this releases at least one byte for every `SPARE` bytes that
-/// are copied. Therefore, at most this number of rows are copied for each row that is dropped.
+/// are copied. Therefore, at most this many rows are copied for each row that is dropped.
 const SPARE: usize = 8;
 
 /// Rows in the order in which they are joined, with consecutive numbers.
@@ -39,7 +39,7 @@ pub(crate) struct Store {
     segments: VecDeque<Segment>,
     /// Columns whose values are also kept row by row. Several columns can be stored together.
     records: Vec<(Vec<usize>, Rows)>,
-    /// The number of rows from which a segment is left unchanged.
+    /// A segment with at least this many rows is left unchanged.
     large: usize,
     /// The number of the oldest needed row.
     first: u64,
@@ -67,7 +67,7 @@ struct ChargedRows {
 }
 
 impl ChargedRows {
-    /// Returns the charge for the rows from `first` on, or `None` if there are no such rows.
+    /// Returns the charge for the rows starting at `first`, or `None` if there are no such rows.
     fn from(mut self, first: u64) -> Option<ChargedRows> {
         if self.rows.end <= first {
             return None;
@@ -79,8 +79,8 @@ impl ChargedRows {
         Some(self)
     }
 
-    /// Returns the number of bytes by which the charge exceeds these rows, or 0 if other rows share
-    /// the charge.
+    /// Returns the number of bytes by which the charge exceeds the size of these rows, or 0 if
+    /// other rows share the charge.
     fn surplus(&self) -> usize {
         if Arc::strong_count(&self.charge) > 1 {
             0
@@ -375,7 +375,7 @@ mod tests {
             let mut store = Store::new(schema.clone(), &[]);
             let (mut first, mut end) = (0_u64, 0_u64);
             for (added, dropped) in pushes {
-                // Use a slice, so that values do not start at the beginning of their memory.
+                // Use a slice so that values do not start at the beginning of their memory.
                 let batch = rows(end.saturating_sub(1), end + added, has_text);
                 let skipped = (end > 0) as usize;
                 store.push(batch.slice(skipped, added as usize), Vec::new()).unwrap();

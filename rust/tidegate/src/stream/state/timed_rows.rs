@@ -60,7 +60,7 @@ impl TimedRows {
         self.while_ts(|ts| ts < time)
     }
 
-    /// Returns the number of rows before the first row for whose time `wanted` returns false.
+    /// Returns the number of leading rows whose times satisfy `wanted`.
     pub(crate) fn while_ts(&self, wanted: impl Fn(i64) -> bool) -> usize {
         self.ts.partition_point(|&ts| wanted(ts))
     }

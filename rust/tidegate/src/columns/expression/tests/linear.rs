@@ -1,5 +1,5 @@
-//! Tests linear forms over both sides: a scan must select the same pairs as the evaluation of every
-//! pair.
+//! Tests linear forms over both sides: a scan must select the same pairs as an evaluation of every
+//! pair does.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Numbers whose sums are rounded, cancel out, overflow or are NaN.
+/// Numbers whose sums require rounding, cancel out, overflow or are NaN.
 const FLOATS: [f64; 22] = [
     0.0,
     -0.0,
@@ -137,8 +137,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// Generates a sum of one number from each side, with additions that keep its form, and sometimes
-/// with a further number.
+/// Generates an expression that adds or subtracts one number from each side, and then applies
+/// further operations to the result.
 fn simple() -> impl Strategy<Value = String> {
     let names = || select(vec!["i", "n", "big", "f", "d", "e"]);
     let core = (names(), select(vec!["+", "-"]), names(), any::<bool>());
@@ -214,7 +214,7 @@ fn columns(predicate: &Predicate, side: Origin, batch: &RecordBatch) -> SideColu
 }
 
 /// Returns the pairs that a scan finds between the rows on one side and those on the other. Returns
-/// `None` if some rows cannot be distinguished from rows without a number.
+/// `None` if a scan cannot distinguish some rows from rows without a number.
 fn scanned(terms: &[Term], news: Side) -> Option<Vec<(usize, usize)>> {
     let window = ScanColumns::new(terms, news.other(), None, ROWS)?;
     let ranges = Ranges::new(&window, terms, news, 0..ROWS);

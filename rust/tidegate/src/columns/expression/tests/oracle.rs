@@ -316,7 +316,7 @@ fn span(depth: u32) -> BoxedStrategy<Expr> {
     prop_oneof![leaf, between(&TIMES, false), between(&INSTANTS, true), sums, signed(inner)].boxed()
 }
 
-/// Generates a `CASE` whose conditions can fail or a `coalesce`, with values of one kind.
+/// Generates a `coalesce`, or a `CASE` whose conditions can fail, with values of one kind.
 fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     let condition = (number(1), number(0))
         .prop_map(|(l, r)| Expr::Binary(l.into(), Binary::Compare(Comparison::Less), r.into()));
@@ -496,8 +496,8 @@ fn constant(literal: &Literal) -> Cell {
     }
 }
 
-/// Returns whether an expression is a float. The result depends only on types, because even a null
-/// float makes its whole comparison a float comparison.
+/// Returns whether the value of an expression is a float. The result depends only on types, because
+/// even a null float makes its whole comparison a float comparison.
 fn is_float(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_, name) => name == "f32" || name == "f64",

@@ -22,7 +22,7 @@ fn evaluate(text: &str, left: &Table, right: &Table) -> Result<Vec<bool>> {
     evaluate_tree(&parse_sql(text)?, left, right)
 }
 
-/// Evaluates a tree on pairs of rows with the same position in both tables.
+/// Evaluates a tree on pairs of rows at the same position in both tables.
 fn evaluate_tree(expr: &Expr, left: &Table, right: &Table) -> Result<Vec<bool>> {
     let predicate = Predicate::bind(expr, &schema(left), &schema(right))?;
     let gathered = |side, table: &Table| -> Vec<ArrayRef> {

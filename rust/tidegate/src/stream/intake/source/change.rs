@@ -1,4 +1,4 @@
-//! Changes to a source. Every operation that can fail is done while a change is prepared, so
+//! Changes to a source. Every operation that can fail is performed while a change is prepared, so
 //! applying the change cannot fail.
 
 use std::ops::Range;

@@ -43,8 +43,8 @@ impl Source {
         Ok(columns)
     }
 
-    /// Promises that the followed operator will return no more results whose position is below
-    /// `place`, in its unit.
+    /// Promises that no future result of the followed operator has a position below `place`, in the
+    /// operator's unit.
     pub fn promise_of_results(&mut self, place: i64) -> Result<()> {
         self.check_open()?;
         let lead = self.lead.ok_or_else(|| Error::bug("the source follows an operator"))?;

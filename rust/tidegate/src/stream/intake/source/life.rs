@@ -1,4 +1,4 @@
-//! The life cycle of a source: its promises, when it is idle, and how it ends.
+//! The life cycle of a source: its promises, its idle periods and its end.
 
 use tidegate_operators::rows::Reorder;
 use tidegate_structures::gate::{BlockSource, Tier};
@@ -11,7 +11,7 @@ use crate::stream::intake::rows::SourceRun;
 use crate::{Error, Result, shown};
 
 impl Source {
-    /// Promises that no later row is below `ts`, in steps of the time column's unit.
+    /// Promises that no future row is before `ts`, in steps of the time column's unit.
     pub fn advance(&mut self, ts: i64) -> Result<()> {
         self.check_open()?;
         self.check_goes_on()?;
@@ -40,8 +40,8 @@ impl Source {
     }
 
     /// Marks the source as idle. Until rows are pushed into it again, the other sources proceed
-    /// without it. Rows that arrive later are late if they are below the watermark that the other
-    /// sources have reached.
+    /// without it. Rows that arrive after that are late if they are before the watermark that the
+    /// other sources have reached.
     pub fn idle(&mut self) -> Result<()> {
         self.check_open()?;
         if !self.is_idle {

@@ -92,7 +92,7 @@ pub struct SourceStats {
     /// The number of rows that were set aside, either because they are late or because their
     /// intervals are too wide.
     pub rows_late: u64,
-    /// The time below which rows are no longer accepted, or `None` before the first promise.
+    /// The time before which rows are no longer accepted, or `None` before the first promise.
     pub watermark: Option<i64>,
     /// True if no more rows will arrive.
     pub closed: bool,
@@ -142,7 +142,7 @@ impl Source {
         &self.stream.schema
     }
 
-    /// Accepts rows with the schema of another source from now on. The schemas differ only in the
+    /// From now on, accepts rows with the schema of another source. The schemas differ only in the
     /// types of their dictionary indices.
     pub(crate) fn take_rows_of(&mut self, other: &Source) {
         self.stream.given = Some(other.stream.schema.clone());

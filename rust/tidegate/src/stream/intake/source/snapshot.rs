@@ -37,8 +37,8 @@ pub(crate) struct RestoredSource {
 }
 
 impl RestoredSource {
-    /// Returns the time below which no unread row can lie, or `None` if all rows have been read and
-    /// the source is closed.
+    /// Returns the time before which there can be no unread rows, or `None` if all rows have been
+    /// read and the source is closed.
     pub(crate) fn next(&self) -> Option<i64> {
         let promised = (!self.closed).then_some(self.watermark);
         self.ts.first().copied().into_iter().chain(promised).min()
