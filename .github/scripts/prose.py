@@ -16,17 +16,16 @@ from pathlib import Path
 THING = "(row|column|side|key|thread|task|file|batch|value|line|entry|number|function)"
 # Patterns, with the advice for each. Case does not matter.
 TURNS = {
-    r"of (its|their|his) own": "its own, separate, dedicated",
+    r"of (its|their|his) own(?! [a-z])": "its own, separate, dedicated",
     r"whoever|whosoever": "the noun: the caller, the reader",
     r"likewise": "the fact, in full",
     r"dearer": "more expensive",
     r"for good": "permanently",
-    r"once (and )?for all": "once",
-    r"tells|told": "shows, reports, specifies",
+    r"once (and )?for all(?! (of|the))": "once",
+    r"tells|told(?! to)": "shows, reports, specifies",
     r"goes on|go on|went on": "continues, resumes",
-    r"as far as": "if, where",
     r"whence|whereby|wherein|therein|thereof|henceforth": "plain words",
-    r"but for": "except",
+    r"(?<!, )but for": "except",
     r"besides?": "next to, in addition to",
     r"what (is|was) left": "the noun: the remaining rows",
     r"what becomes of": "what happens to",

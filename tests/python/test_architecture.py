@@ -107,8 +107,8 @@ QUOTED = [
         "ROW_BYTES",
         1,
     ),
-    ("docs/spark.md", "One side is small ({} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
-    ("python/tidegate/spark/__init__.py", "it has at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("docs/spark.md", "One side is small (at most {} MB)", SENT_WHOLE, "LIMIT", 1 << 20),
+    ("python/tidegate/spark/__init__.py", "takes up at most {} MB", SENT_WHOLE, "LIMIT", 1 << 20),
     (f"{OPTIONS}/options.py", 'show_default="{}s"', f"{OPTIONS}/parsing.py", "CHECKPOINT_S", 1),
 ]
 

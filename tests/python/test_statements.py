@@ -77,7 +77,7 @@ def test_methods_of_lazy_frames_have_all_arguments_but_two():
 
 
 def test_the_time_column_of_a_merge_is_ts_by_default():
-    assert 'The time column is `on`, which defaults to `"ts"`.' in page("merge.md")
+    assert '`on` names the time column and defaults to `"ts"`.' in page("merge.md")
     for function in (tg.merge, tg.merge_batches, tg.Merge):
         assert inspect.signature(function).parameters["on"].default == "ts"
 
