@@ -23,7 +23,9 @@ stress stress "$rare" --release
 export RUSTC_BOOTSTRAP=1
 sanitized="$rare -Cunsafe-allow-abi-mismatch=sanitizer -Cdebuginfo=line-tables-only"
 stress address "$sanitized -Zsanitizer=address" --target x86_64-unknown-linux-gnu
-# Of the gate tests, only those of the row gate run here; stress_gate.rs explains why.
-tests=(rows shared stress_hive stress_tasks)
+# Of the gate tests, only those of the row gate run here; stress_gate.rs explains why. The tasks of
+# the index join do not run here either: they share mutexes of the standard library, which is not
+# instrumented, so each contended lock would be reported as a data race.
+tests=(rows shared stress_hive)
 TSAN_OPTIONS="suppressions=$PWD/rust/structures/tests/thread_sanitizer.txt" \
     stress thread "$sanitized -Zsanitizer=thread" --target x86_64-unknown-linux-gnu
