@@ -152,9 +152,9 @@ class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached, or the system is out of memory.
 
     If the system refuses an allocation (for example because of `ulimit -v`), this error is raised,
-    and no memory is used. On Linux, the error is also raised for an allocation of 64 MiB or more
-    that exceeds the memory left on the machine or in the container. Simultaneous allocations by
-    other processes are not taken into account, so the system may still kill a process.
+    and nothing is allocated. On Linux, the error is also raised for an allocation of 64 MiB or more
+    that exceeds the memory available on the machine or in the container. Simultaneous allocations
+    by other processes are not taken into account, so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -293,7 +293,7 @@ class BatchReader(Generic[_StatsT_co]):
             - `latency`: the seconds between a row's arrival and its merge, as median, 99th
               percentile and maximum; None before the first row;
             - `memory`: the number of bytes held for rows, and `memory_limit`, which is None;
-            - `sources`: a dict for each stream with the entries `name`, `rows_in`, `rows_used`,
+            - `sources`: one dict per stream, with the entries `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned` (always None) and `memory`, the number
               of bytes held for the stream's rows.
 
@@ -379,8 +379,8 @@ class Source:
     ) -> None:
         """Add rows.
 
-        Either all rows are accepted, or the call fails and no rows are accepted. If the data has
-        the types of the schema, only rows that are out of time order are copied.
+        Either all rows are accepted, or the call fails and no rows are accepted. If the data types
+        match the schema, only rows that are out of time order are copied.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
@@ -399,12 +399,12 @@ class Source:
             {'ts': 10, 'sym': 'A', 'price': 1.0}
 
         Args:
-            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+            data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have a different layout, integers a different width and times a
-                different unit, and floats may be given as integers. A Python float is rounded if
-                the column has a lower precision.
+                exactly. Strings may have a different layout, integers may have a different width,
+                times may have a different unit, and floats may be passed as integers. A Python
+                float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
@@ -422,8 +422,8 @@ class Source:
                 there is room. If polls cannot make room, the message says which limit to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
-            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
-                type of its column.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not match
+                its column's type.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
@@ -482,12 +482,12 @@ class Source:
             6
 
         Args:
-            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+            data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have a different layout, integers a different width and times a
-                different unit, and floats may be given as integers. A Python float is rounded if
-                the column has a lower precision.
+                exactly. Strings may have a different layout, integers may have a different width,
+                times may have a different unit, and floats may be passed as integers. A Python
+                float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
@@ -498,8 +498,8 @@ class Source:
                 to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
-            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
-                type of its column.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not match
+                its column's type.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
@@ -507,9 +507,9 @@ class Source:
         """Mark the source as idle until the next push.
 
         Other sources do not wait for an idle source: the operator's watermark is the lowest
-        watermark of the sources that are not idle. The source resumes when rows are pushed again.
-        The source's watermark is then at least the operator's watermark or, in a join, the
-        watermark of the source's side if that is later. Rows below this watermark are late, as if
+        watermark among the sources that are not idle. The source resumes when rows are pushed
+        again. The source's watermark is then at least the operator's watermark. In a join, it is
+        also at least the watermark of the source's side. Rows below this watermark are late, as if
         the watermark had been passed to `advance`. While all open sources are idle, the operator's
         watermark does not change.
 
@@ -607,9 +607,10 @@ class Operator(Generic[_StatsT_co]):
     from an operator. Such a consumer waits until all sources are closed.
 
     When an operator is used as a context manager, it is closed at the end of the block. If an
-    operator is dropped while it and at least one source are open, a `ResourceWarning` reports the
-    number of its rows. Python shows this warning in development mode. A process that was created by
-    `fork()` cannot use its parent's operators. `Operator` itself cannot be instantiated.
+    operator is dropped while the operator and at least one of its sources are open, a
+    `ResourceWarning` reports how many rows it held. Python shows this warning in development mode.
+    A process that was created by `fork()` cannot use its parent's operators. `Operator` itself
+    cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -678,12 +679,12 @@ class Operator(Generic[_StatsT_co]):
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark of its open sources that are not idle. In a join, the source begins at the
+        watermark among the open sources that are not idle. In a join, the source begins at the
         watermark of its side if that is later. While all left sources are idle, right rows with
         that time may already have been emitted. A new left source therefore begins one time unit
         later. If several threads feed the sources, the operator's watermark depends on their
-        progress. If the feeder knows the time of its first row, pass it as `since`. A snapshot
-        includes the added sources, and `restore` recreates them.
+        progress. If you know the time of the source's first row, pass this time as `since`. A
+        snapshot includes the added sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -714,7 +715,7 @@ class Operator(Generic[_StatsT_co]):
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
             TidegateError: The operator is an aggregation, which has a fixed set of sources. The
                 error is also raised if `side` is missing, or is given for an operator without
-                sides. It is also raised if `lateness` is missing but the other sources have
+                sides. The error is also raised if `lateness` is missing but the other sources have
                 different values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
@@ -731,11 +732,11 @@ class Operator(Generic[_StatsT_co]):
 
         A row counts towards its source's share from the time it is pushed until a poll finds that
         it is no longer needed. All rows from a push continue to count until all of them have been
-        processed. A source has to hold the rows that are held back because of `lateness`, and late
-        rows until they are returned. In a join, a source also holds each row that later rows may
-        match, together with the other rows from the same push. If each source's share is large
-        enough for these rows, an additional eighth, and the next push, a refused push always fits
-        after a few polls.
+        processed. A source holds the rows that are delayed because of `lateness`, and late rows
+        until they are returned. In a join, a source also holds each row that later rows may match,
+        together with the other rows from the same push. If each source's share is large enough for
+        these rows, an additional eighth, and the next push, a refused push always fits after a few
+        polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -767,7 +768,7 @@ class Operator(Generic[_StatsT_co]):
 
         Returns:
             The next results in order, or None. A batch has at most about 33,000 rows in a join and
-            about 40,000 rows in a merge, or more if there are thousands of sources.
+            about 40,000 rows in a merge, but can be larger if there are thousands of sources.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -840,8 +841,9 @@ class Operator(Generic[_StatsT_co]):
                 a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
-                snapshots or digests. A source of another operator does not accept punctuations; in
-                a `Chain`, it receives the promises without such rows.
+                snapshots or digests. A sink that is a source of another operator does not accept
+                punctuations. In a `Chain`, such a source receives the promised values without these
+                rows.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -889,8 +891,9 @@ class Operator(Generic[_StatsT_co]):
                 a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
-                snapshots or digests. A source of another operator does not accept punctuations; in
-                a `Chain`, it receives the promises without such rows.
+                snapshots or digests. A sink that is a source of another operator does not accept
+                punctuations. In a `Chain`, such a source receives the promised values without these
+                rows.
 
         Returns:
             A context manager that runs the thread.
@@ -905,11 +908,11 @@ class Operator(Generic[_StatsT_co]):
     def skip(self) -> bool:
         """Resume after a condition or a sum has failed, skipping values that cannot be computed.
 
-        A condition fails for a pair or a row if it divides by zero or exceeds the range of its
-        type. A sum fails if it overflows its type. The operator then computes and keeps all other
-        results of that step, and halts: each `poll` raises the error, whose message shows the
-        values. While the operator is halted, its sources do not accept rows, so feeders notice the
-        failure immediately. No rows are lost.
+        A condition fails for a pair or row if the condition divides by zero or if a value exceeds
+        the range of its type. A sum fails if it overflows its type. The operator still computes and
+        keeps all other results of that step. It then halts: each `poll` raises the error, whose
+        message shows the values. While the operator is halted, its sources do not accept rows, so
+        feeders notice the failure immediately. No rows are lost.
 
         This call resumes the operator. A failed condition counts as false for the pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
@@ -988,16 +991,16 @@ class Operator(Generic[_StatsT_co]):
             - `waiting`: None, unless rows are waiting for a source that may deliver earlier rows.
               Then it is a dict with the `source` that has the lowest watermark, the `seconds` since
               that source last delivered anything, and the number of waiting `rows`;
-            - `sources`: a dict for each source with the entries `name`, `rows_in`, `rows_used`,
+            - `sources`: one dict per source, with the entries `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned` (a reason or None) and `memory`, the
               number of bytes held for the source's rows.
 
-            For a join, there are also `state_rows`, the number of rows kept because later rows may
-            match them, and `state_bytes`, the number of additional bytes held. If a join returns
-            pairs, `comparisons` contains the number of pairs that each thread has examined. If an
-            interval join returns pairs, `split_keys` is the number of keys that several threads
-            share. If a band join returns pairs, `index` shows the indexed column and the kind of
-            index, and `merges` is the number of times that new rows have been merged into trees.
+            A join also reports `state_rows`, the number of rows kept because later rows may match
+            them, and `state_bytes`, the number of additional bytes held. If a join returns pairs,
+            `comparisons` contains the number of pairs that each thread has examined. If an interval
+            join returns pairs, `split_keys` is the number of keys that several threads share. If a
+            band join returns pairs, `index` shows the indexed column and the kind of index, and
+            `merges` counts how often new rows have been merged into trees.
 
             For an aggregation, there are also `state_keys`, the number of known keys,
             `state_cells`, the number of states per function, and `state_bytes`, the size of the
@@ -1246,10 +1249,10 @@ class Merge(Operator[_OperatorStats]):
         """Create another reader for the rows.
 
         Like the readers of T-Gate, each reader receives every row in order and may run on its own
-        thread. A reader starts with the first row not yet received by any reader or poll, so
-        readers created before the first row receive all rows. A merge that has readers cannot
-        itself be polled. Each batch is produced once, by the first reader that needs it, and is
-        kept until the slowest reader has received it. Until then, the rows of the batch count
+        thread. A reader starts with the first row that no reader or poll has received. Readers that
+        are created before any row is received therefore receive all rows. A merge that has readers
+        cannot itself be polled. Each batch is produced once, by the first reader that needs it, and
+        is kept until the slowest reader has received it. Until then, the rows of the batch count
         towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
@@ -1306,8 +1309,8 @@ class MergeReader:
     def poll(self) -> pa.RecordBatch | None:
         """Return the next rows that are final and that this reader has not read, if there are any.
 
-        The call does not wait. None means that no such rows are final yet, or that all sources are
-        closed and this reader has read all rows.
+        The call does not wait. None means that none of the rows this reader needs are final yet, or
+        that all sources are closed and this reader has read all rows.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -1457,8 +1460,8 @@ class AsofJoin(StreamJoin):
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -1473,8 +1476,8 @@ class AsofJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
             pair to give each side its own value, starting with the left side. Each item of the pair
@@ -1503,18 +1506,18 @@ class AsofJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row for each key, and the right rows that
         waiting left rows may match. `forward` does not keep right rows whose time has passed. Rows
         are removed in groups, so the operator may temporarily hold up to twice as many rows as it
-        needs. A `where` that reads both sides, or whose evaluation can fail, may need older rows.
-        In that case, all right rows within `tolerance` are kept, or all right rows if no
+        needs. If `where` reads both sides, or if its evaluation can fail, older rows may also be
+        needed. In that case, all right rows within `tolerance` are kept, or all right rows if no
         `tolerance` is given.
 
         If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
-        and the right rows that are kept.
+        with the right rows kept.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1549,17 +1552,18 @@ class IntervalJoin(StreamJoin):
     This is the interval join for push sources (the online interval join from section 2.2 of PPOIJ).
     Each side may have any number of sources. The operator ignores late rows, and otherwise returns
     the same rows as `interval_join`. A pair is emitted as soon as no source can deliver a row that
-    precedes the later row of the pair. Rows are in *merged order*: by time, then source (left
-    sources first), then position. In left, right, full and anti joins, an unmatched row is emitted
-    once no further row can match it. Rows are kept only as long as later rows may match them.
+    precedes the pair's later row. Rows are in *merged order*: by time, then source (left sources
+    first), then position. In left, right, full and anti joins, an unmatched row is emitted once no
+    further row can match it. Rows are kept only as long as later rows may match them.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
-    later row in merged order, then by their earlier row. An unmatched row is emitted after all
-    pairs whose time is the last time at which the row could have matched. For a left row, the last
-    time is its own time plus `upper`; for a right row, it is its own time minus `lower`. This last
-    time is never earlier than the row's own time. If `closed` excludes the end of the interval, the
-    last time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
+    later row in merged order, then by their earlier row. Each row has a last time at which it can
+    match. If the row remains unmatched, it is emitted after all pairs with this time. For a left
+    row, the last time is the row's own time plus `upper`. For a right row, it is the row's own time
+    minus `lower`. This last time is never earlier than the row's own time. If `closed` excludes the
+    end of the interval, the last time is one unit earlier. If an end is given as an expression,
+    `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1678,8 +1682,8 @@ class IntervalJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
             pair to give each side its own value, starting with the left side. Each item of the pair
@@ -1721,8 +1725,8 @@ class IntervalJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
@@ -1931,11 +1935,11 @@ class WindowJoin(StreamJoin):
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
     row in *merged order* (by time, then source with left sources first, then position), then by
-    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
-    which the row could have matched. With time-based windows, this last time is the row's own time
-    plus the window of its side. With row-based windows, the last time is that of the newer row that
-    pushes the row out of its window. Unmatched rows that are still in row-based windows at the end
-    are emitted in merged order.
+    their earlier row. Each row has a last time at which it can match. If the row remains unmatched,
+    it is emitted after all pairs with this time. With time-based windows, the last time is the
+    row's own time plus its side's window. With row-based windows, it is the time of the newer row
+    that pushes the row out of its window. Unmatched rows that are still in row-based windows at the
+    end are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1988,8 +1992,8 @@ class WindowJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
             pair to give each side its own value, starting with the left side. Each item of the pair
@@ -2046,8 +2050,8 @@ class WindowJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         Keys are compared like other numbers, without an index. If windows are time-based and there
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
@@ -2102,10 +2106,10 @@ class BandJoin(StreamJoin):
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
     row in *merged order* (by time, then source with left sources first, then position), then by
-    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
-    which the row could have matched. With time-based windows, this last time is the row's own time
-    plus the window of its side. With row-based windows, the last time is that of the newer row that
-    pushes the row out of its window.
+    their earlier row. Each row has a last time at which it can match. If the row remains unmatched,
+    it is emitted after all pairs with this time. With time-based windows, the last time is the
+    row's own time plus its side's window. With row-based windows, it is the time of the newer row
+    that pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
     row. It is matched with the rows that precede it in merged order within the window; these act as
@@ -2183,9 +2187,9 @@ class BandJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
-            creates three left sources.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
+            left sources.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
             pair to give each side its own value, starting with the left side. Each item of the pair
@@ -2227,8 +2231,8 @@ class BandJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the values in the other
         columns are compared. The indexed column is the one that yields the fewest candidates in an

@@ -679,7 +679,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are equally far away.
+        `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier row.
         """,
         default="'backward'",
         command=OfCommand(
@@ -1065,8 +1065,7 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The number of left sources and the number of right sources, each from 1 to 32768. None
-        means one of each.
+        The numbers of left and right sources, each from 1 to 32768. None means one of each.
         """,
         default="None",
     ),
@@ -1075,9 +1074,8 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("BandJoin",),
         """
-        The number of left sources and the number of right sources, each from 1 to 32768. None
-        means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
-        creates three left sources.
+        The numbers of left and right sources, each from 1 to 32768. None means one of each. If
+        `right` is None, there are no right sources: `sources=(3, 0)` creates three left sources.
         """,
         default="None",
     ),

@@ -114,8 +114,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -227,8 +227,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.

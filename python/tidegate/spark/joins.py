@@ -624,8 +624,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.

@@ -46,7 +46,7 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
-neither side can deliver another row that precedes the later row of the pair. Only pipes and Arrow
+neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
 streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
 time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
 column is not listed in --types, it is inferred from the lines that are present at the start. If a
