@@ -105,8 +105,8 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, and the smallest and the largest difference between their values in a
-pair."""
+"""A left and a right column, with the smallest and largest possible difference between their values
+in a pair."""
 
 __version__: Final[str]
 """The version of the package."""
@@ -1479,10 +1479,10 @@ class AsofJoin(StreamJoin):
         sources: The numbers of left and right sources, each from 1 to 32768. None means one of
             each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Each item of the pair may be a list with one value per source of that side. Both None
+            and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1641,9 +1641,9 @@ class IntervalJoin(StreamJoin):
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -1666,18 +1666,18 @@ class IntervalJoin(StreamJoin):
             matches. Partners are aggregated in time order. Partners with equal times keep the
             merged order.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. The option is required
-            for such an end, because it determines how long rows are kept and which rows are
-            compared. A greater width means that more rows are compared. A row with an end that is
-            farther away is set aside, like a late row.
+            expression. `max_width` accepts the same values as `lateness`. `max_width` is required
+            for such ends, because it determines how long rows are kept and which rows are compared.
+            A greater width means that more rows are compared. A row with an end that is farther
+            away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
-            1). The load is the number of comparisons that one thread makes, as a multiple of the
-            mean over all threads. The factor must be at least 1. With a smaller factor, more keys
-            are split, and several threads examine each row of a split key. None means 1.2.
+            1). A thread's load is the number of comparisons it performs, divided by the mean over
+            all threads. The factor must be at least 1. With a smaller factor, more keys are split,
+            and several threads examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -1685,21 +1685,21 @@ class IntervalJoin(StreamJoin):
         sources: The numbers of left and right sources, each from 1 to 32768. None means one of
             each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Each item of the pair may be a list with one value per source of that side. Both None
+            and 0 mean that the rows are in order.
         parallelism: The assignment of keys to threads. `key`: all rows with the same key are
             processed by one thread. `data`: every thread stores all rows, and each thread finds the
             matches for its share of the rows. `hybrid`: the number of threads for a key depends on
             the key's share of all comparisons, which is measured repeatedly. `auto`: without a
-            `where`, the same as `key`. With a `where`, `auto` starts as `key` and becomes `hybrid`
-            once one thread has far more comparisons to make than the others. These patterns are
-            described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`:
-            each key is assigned a team of threads, and keys with more rows have larger teams. Each
-            row is stored by one thread, which looks for matches in the lists of all threads in the
-            team. This is the Scale-OIJ algorithm, included for comparison. With `aggs` or
-            `ordered=False`, only `auto` is allowed.
+            `where`, the same as `key`. With a `where`, `auto` starts as `key` and switches to
+            `hybrid` once one thread has far more comparisons to perform than the others. These
+            patterns are described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1.
+            `scale-oij`: each key is assigned a team of threads, and keys with more rows have larger
+            teams. Each row is stored by one thread, which looks for matches in the lists of all
+            threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
+            `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1730,10 +1730,10 @@ class IntervalJoin(StreamJoin):
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `interval_join` for the same
-        rows in merged order. With `prevailing`, the last right row for each key is also kept. If a
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `interval_join` for the same rows in
+        merged order. With `prevailing`, the last right row for each key is also kept. If a
         user-defined Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
@@ -1777,10 +1777,10 @@ class Aggregate(Operator[_AggregateStats]):
 
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
-    late rows, and otherwise returns the same rows, bit for bit, as `aggregate` with each source as
-    a stream. The rows of a window are emitted as soon as no source can deliver a row that falls
-    into it. Result rows are ordered by window, then by key. Sessions are ordered by their end, then
-    by key, so that an open session does not hold back others.
+    late rows. Otherwise, its results are identical, bit for bit, to those of `aggregate` with each
+    source as a stream. The rows of a window are emitted as soon as no source can deliver a row that
+    falls into it. Result rows are ordered by window, then by key. Sessions are ordered by end time,
+    then by key, so that an open session does not hold back others.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
     pushes or on the number of threads.
@@ -1861,12 +1861,11 @@ class Aggregate(Operator[_AggregateStats]):
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for pushed rows that have not been aggregated yet,
             for late rows, and for the state. None sets no limit. The state that a pushed row may
@@ -1890,7 +1889,7 @@ class Aggregate(Operator[_AggregateStats]):
         largest.
 
         Some functions need all values in a window (`median`, `quantile`, `count_distinct`,
-        `collect` and `udf`). For these functions, the operator keeps rows instead of states until
+        `collect` and `udf`). For these functions, the operator keeps the rows themselves until
         their windows are complete. A poll that completes a window then takes time proportional to
         the number of rows kept. For sessions, the operator keeps all rows since the start of the
         oldest open session.
@@ -1927,10 +1926,10 @@ class WindowJoin(StreamJoin):
 
     This is the window join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
-    with all rows in the other side's window, so any condition is possible. Comparisons between
-    numeric columns of the two sides, and between their sums and differences, are evaluated by a
-    scan that uses the widest SIMD instructions of the processor. If few pairs match, matching rows
-    are looked up instead.
+    with all rows in the other side's window, so any condition is possible. A scan evaluates
+    comparisons between numeric columns on the two sides, or between sums and differences of such
+    columns. It uses the processor's widest SIMD instructions. If few pairs match, matching rows are
+    looked up instead.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
@@ -1972,7 +1971,8 @@ class WindowJoin(StreamJoin):
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1995,24 +1995,24 @@ class WindowJoin(StreamJoin):
         sources: The numbers of left and right sources, each from 1 to 32768. None means one of
             each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Each item of the pair may be a list with one value per source of that side. Both None
+            and 0 mean that the rows are in order.
         algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
             faster, `auto` looks up matches instead of comparing all pairs. `scalejoin`: rows are
             distributed among the threads round robin, and each thread compares new rows with its
             share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
             published. Each thread reads rows one at a time from one gate, and adds its results to
-            another gate. `splitjoin`: rows are also processed one at a time; one tree distributes
+            another gate. `splitjoin`: rows are also processed one at a time. One tree distributes
             them to the threads, and another tree collects the results (SplitJoin). `cell`: the
             window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
             stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
             condition requires numbers to be equal, rows are looked up in a hash table. Otherwise,
-            rows are sorted by the value in the first band, and looked up if only a few rows are
+            rows are sorted by their value in the first band, and looked up if only a few rows are
             within reach. `handshake`: the two windows flow past each other through the chain of
             threads (the handshake join of Teubner and Mueller). With `handshake`, results are
             therefore emitted only after the left window has passed and subsequent rows have moved
@@ -2056,11 +2056,11 @@ class WindowJoin(StreamJoin):
         Keys are compared like other numbers, without an index. If windows are time-based and there
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `window_join` for the same
-        rows in merged order. Row-based windows are not allowed. If a user-defined Python function
-        fails, the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `window_join` for the same rows in
+        merged order. Row-based windows are not allowed. If a user-defined Python function fails,
+        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
         and all right rows still held. Even polls that emit few left rows are slow if many right
@@ -2099,9 +2099,9 @@ class BandJoin(StreamJoin):
 
     This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
     sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
-    otherwise returns the same rows as `band_join`. The window of each side is indexed by value. A
-    row is added to the index on its own side and looked up in the index on the other side. Pairs
-    outside the band are never examined.
+    otherwise returns the same rows as `band_join`. The window of each side is indexed by value.
+    Each row is added to its own side's index and looked up in the other side's index. Pairs outside
+    the band are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
@@ -2112,8 +2112,8 @@ class BandJoin(StreamJoin):
     that pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
-    row. It is matched with the rows that precede it in merged order within the window; these act as
-    right rows. Each pair of rows therefore appears only once, and no row matches itself. A
+    row. It is matched with the preceding rows, in merged order, that are within the window. These
+    act as right rows. Each pair of rows therefore appears only once, and no row matches itself. A
     self-join keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
@@ -2149,7 +2149,7 @@ class BandJoin(StreamJoin):
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -2159,7 +2159,8 @@ class BandJoin(StreamJoin):
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2191,10 +2192,11 @@ class BandJoin(StreamJoin):
             each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
             left sources.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. If `right` is None, use a single
-            list instead of a pair. Both None and 0 mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Each item of the pair may be a list with one value per source of that side. If `right`
+            is None, use a single list instead of a pair. Both None and 0 mean that the rows are in
+            order.
         algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
             the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
@@ -2238,11 +2240,11 @@ class BandJoin(StreamJoin):
         columns are compared. The indexed column is the one that yields the fewest candidates in an
         initial sample of rows. Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `band_join` for the same rows
-        in merged order. Row-based windows are not allowed. If a user-defined Python function fails,
-        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `band_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
         all right rows still held. Even polls that emit few left rows are slow if many right rows
@@ -2380,7 +2382,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows regardless of their order, as 32 hexadecimal digits.
+        """An order-independent digest of the rows, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2393,9 +2395,9 @@ class Digest:
     def sum(self) -> str:
         """The sum from which `unordered` is computed, as 32 hexadecimal digits.
 
-        If the sums for several sets of rows are added modulo 2^128, the result is the sum for all
-        of the rows. Sums can therefore be computed where the rows are stored, as is done for
-        streams on Spark. The sum does not depend on the names and types of the columns.
+        Adding the sums of several sets of rows modulo 2^128 gives the sum for all of these rows.
+        Sums can therefore be computed where the rows are stored, as is done for streams on Spark.
+        The sum does not depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2479,8 +2481,8 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must contain for the join to return the same result.
 
-        The list includes the columns that the join reads, plus the left columns whose names cause a
-        suffix to be added to right columns.
+        The list includes the columns that the join reads, plus every left column whose name
+        requires a suffix on a right column.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2495,8 +2497,8 @@ class JoinPlan:
     def origins(self) -> list[tuple[str | None, str | None]]:
         """The left and right columns from which each result column is computed.
 
-        If a key has the same name on both sides, and a result row may lack a left row, the key is
-        computed from both columns.
+        If a key has the same name on both sides, and the result may include unmatched right rows,
+        the key is computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2519,7 +2521,7 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
+        """The band columns, each with the smallest and largest possible `right - left` of a pair.
 
         A difference is a float if either side is a float, and an integer otherwise. Differences
         between times use the finer of the two sides' units, and differences between decimals use
@@ -2533,7 +2535,7 @@ class JoinPlan:
 
     @property
     def time(self) -> _Reach | None:
-        """The time columns, with the smallest and the largest `right - left` of a pair.
+        """The time columns, with the smallest and largest possible `right - left` of a pair.
 
         The differences use the finer of the two sides' units. None means that there is no bound, as
         for row-based windows. For a band join without windows, `time` itself is None.
@@ -2593,7 +2595,7 @@ class JoinPlan:
 
     @property
     def end_columns(self) -> tuple[list[str], list[str]]:
-        """The columns from which interval ends are computed, on each side.
+        """The columns on each side from which interval ends are computed.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2726,8 +2728,8 @@ class JoinQuery:
     """A description of a join that does not depend on its inputs.
 
     Queries are created by `interval_join_query` and similar functions. A query is immutable and can
-    be pickled. Calls on tables and files, the command and Spark all use queries, so that each
-    option is read in only one place.
+    be pickled. Calls on tables and files, the command and Spark all use queries, so each option is
+    read in only one place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2796,7 +2798,7 @@ class JoinQuery:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Build the query for a function of this name from its arguments."""
+    """Build a query from the arguments of the function with this name."""
 
 @final
 class AggregationQuery:

@@ -211,11 +211,11 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join", "BandJoin"),
         """
         The maximum distance between the values in two matching rows. Give one distance for all
-        columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For integer times, the distance must be an integer. For dates and
-        timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A
-        pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
-        bound.
+        columns, a list with one distance per column, or a mapping from left column names to
+        distances. A distance is a number. For integer times, the distance must be an integer. For
+        dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+        "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None
+        sets no bound.
         """,
         command=OfCommand(
             "The maximum distance between values: one for all columns, or one per column.",
@@ -250,8 +250,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
-        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, starting with the left side.
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
+        its own window, pass a pair: first the left window, then the right one.
         """,
         default="None",
     ),
@@ -262,8 +262,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
-        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, starting with the left side.
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
+        its own window, pass a pair: first the left window, then the right one.
         """,
     ),
     Option(
@@ -274,10 +274,11 @@ OPTIONS: tuple[Option, ...] = (
         The start of the interval, as a distance from the left row's time. If the value is negative,
         the interval starts before that time. Give a timedelta, a numpy timedelta64 or a string such
         as "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-        sets no bound. To set the start for each row, give an expression over the columns of one
-        side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a duration
-        or an integer. An expression over left columns may also return a time, which is then used as
-        the start itself. If the expression is null for a row, that row does not match any row.
+        sets no bound. To set a separate start for each row, pass an expression over the columns of
+        one side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+        duration or an integer. An expression over left columns may also return a time, which is
+        then used as the start itself. If the expression is null for a row, that row does not match
+        any row.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -518,8 +519,8 @@ OPTIONS: tuple[Option, ...] = (
         windows share. `slices` keeps separate states for each stream, and combines slices into
         windows. The other algorithms are designs from section 5 of the paper, included for
         comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows. The
-        queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a
-        gate merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
+        queues in `mq` use locks; those in `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate
+        merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
         `tumlmc`. In `wiml`, the streams are not merged, and each stream updates the windows
         independently. The designs from the paper process rows one at a time and need far more time
         and memory. Sessions always use a separate algorithm.
@@ -597,13 +598,13 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
-        integers. None sets no bound. To set the bound separately for each row, give an expression
-        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The
-        expression must return a duration or an integer. An expression over left columns may also
-        return a time, which is then the end of the interval itself. If the expression is null for a
-        row, that row does not match any row. With an expression, the rows of tables are divided by
-        the interval of each row, as in `overlap_join`, so a few wide intervals cause only a few
-        copies. For streams, see `max_width`.
+        integers. None sets no bound. To set a separate bound for each row, pass an expression over
+        the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The expression
+        must return a duration or an integer. An expression over left columns may also return a
+        time, which is then the end of the interval itself. If the expression is null for a row,
+        that row does not match any row. With an expression, the rows of tables are divided by the
+        interval of each row, as in `overlap_join`, so a few wide intervals cause only a few copies.
+        For streams, see `max_width`.
         """,
     ),
     Option(
@@ -621,9 +622,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.window_join",),
         """
         The length of time that a row stays in its side's window: a duration, or an integer if times
-        are integers. Use a pair to give each side its own window, starting with the left side.
-        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
-        order beyond their times, so "the last n rows" is undefined if times are equal.
+        are integers. To give each side its own window, pass a pair: first the left window, then the
+        right one. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame
+        have no order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -632,10 +633,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The maximum distance between the values in two matching rows. Give one distance for all
-        columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For integer times, the distance must be an integer. For dates and
-        timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on
-        <= l.on + above`, where None sets no bound.
+        columns, a list with one distance per column, or a mapping from left column names to
+        distances. A distance is a number. For integer times, the distance must be an integer. For
+        dates and timestamps, the distance is a duration. A pair `(below, above)` means `l.on -
+        below <= r.on <= l.on + above`, where None sets no bound.
         """,
     ),
     Option(
@@ -655,9 +656,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The length of time that a row stays in its side's window: a duration, or an integer if times
-        are integers. Use a pair to give each side its own window, starting with the left side.
-        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
-        order beyond their times, so "the last n rows" is undefined if times are equal.
+        are integers. To give each side its own window, pass a pair: first the left window, then the
+        right one. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame
+        have no order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -877,9 +878,9 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval that has the same key also counts as a
-        partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound,
-        and bounds that are the same for all rows.
+        Whether the last right row with the same key before the interval also counts as a partner.
+        The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound, and bounds
+        that are the same for all rows.
         """,
         default="False",
         command=OfCommand(
@@ -891,11 +892,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval that has the same key also counts as a
-        partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
-        bound. The last row before an interval may be arbitrarily old, so a slice of time would need
-        copies of all earlier right rows. Streams are therefore divided only by key, and the last
-        right row for each key is kept indefinitely.
+        Whether the last right row with the same key before the interval also counts as a partner.
+        The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower` bound. The
+        last row before an interval may be arbitrarily old, so a slice of time would need copies of
+        all earlier right rows. Streams are therefore divided only by key, and the last right row
+        for each key is kept indefinitely.
         """,
         default="False",
     ),
@@ -932,8 +933,8 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. The option is required for
-        such an end, because it determines how long rows are kept and which rows are compared. A
+        expression. `max_width` accepts the same values as `lateness`. `max_width` is required for
+        such ends, because it determines how long rows are kept and which rows are compared. A
         greater width means that more rows are compared. A row with an end that is farther away is
         set aside, like a late row.
         """,
@@ -951,9 +952,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
-        that is computed from columns. `max_width` is required if there is such an end, because it
-        determines how long rows are kept. A row with an end that is farther away is set aside, like
-        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
+        that is computed from columns. `max_width` is required for such ends, because it determines
+        how long rows are kept. A row with an end that is farther away is set aside, like a late
+        row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
         """,
         default="None",
@@ -963,10 +964,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). The load is
-        the number of comparisons that one thread makes, as a multiple of the mean over all threads.
-        The factor must be at least 1. With a smaller factor, more keys are split, and several
-        threads examine each row of a split key. None means 1.2.
+        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). A thread's
+        load is the number of comparisons it performs, divided by the mean over all threads. The
+        factor must be at least 1. With a smaller factor, more keys are split, and several threads
+        examine each row of a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -1085,10 +1086,10 @@ OPTIONS: tuple[Option, ...] = (
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, starting with the left side. Each item of the pair may be a
-        list with one value per source of that side. Both None and 0 mean that the rows are in
-        order.
+        timedelta64, a string such as "250ms", or an integer if times are integers. To give each
+        side its own value, pass a pair: first the left value, then the right one. Each item of the
+        pair may be a list with one value per source of that side. Both None and 0 mean that the
+        rows are in order.
         """,
         default="None",
     ),
@@ -1098,10 +1099,10 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, starting with the left side. Each item of the pair may be a
-        list with one value per source of that side. If `right` is None, use a single list instead
-        of a pair. Both None and 0 mean that the rows are in order.
+        timedelta64, a string such as "250ms", or an integer if times are integers. To give each
+        side its own value, pass a pair: first the left value, then the right one. Each item of the
+        pair may be a list with one value per source of that side. If `right` is None, use a single
+        list instead of a pair. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1114,12 +1115,12 @@ OPTIONS: tuple[Option, ...] = (
         thread. `data`: every thread stores all rows, and each thread finds the matches for its
         share of the rows. `hybrid`: the number of threads for a key depends on the key's share of
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
-        With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
-        comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
-        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of threads, and
-        keys with more rows have larger teams. Each row is stored by one thread, which looks for
-        matches in the lists of all threads in the team. This is the Scale-OIJ algorithm, included
-        for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
+        With a `where`, `auto` starts as `key` and switches to `hybrid` once one thread has far more
+        comparisons to perform than the others. These patterns are described in section 3 of the
+        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of
+        threads, and keys with more rows have larger teams. Each row is stored by one thread, which
+        looks for matches in the lists of all threads in the team. This is the Scale-OIJ algorithm,
+        included for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1134,22 +1135,22 @@ OPTIONS: tuple[Option, ...] = (
         threads round robin, and each thread compares new rows with its share of the windows
         (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
         one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
-        also processed one at a time; one tree distributes them to the threads, and another tree
+        also processed one at a time. One tree distributes them to the threads, and another tree
         collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
         into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
         and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
         14). If the condition requires numbers to be equal, rows are looked up in a hash table.
-        Otherwise, rows are sorted by the value in the first band, and looked up if only a few rows
-        are within reach. `handshake`: the two windows flow past each other through the chain of
-        threads (the handshake join of Teubner and Mueller). With `handshake`, results are therefore
-        emitted only after the left window has passed and subsequent rows have moved the chain
-        forward. How many results are held back depends on the number of threads. These results are
-        released when a snapshot is taken or all sources are closed. Results that are held back do
-        not count towards the memory limit. Expired rows are removed when further rows arrive, not
-        when sources call `advance`. With `scalejoin-gates` and both handshake joins, threads
-        continue to process the rows of a poll after the poll has returned. With `aggs`, only `auto`
-        is allowed.
+        Otherwise, rows are sorted by their value in the first band, and looked up if only a few
+        rows are within reach. `handshake`: the two windows flow past each other through the chain
+        of threads (the handshake join of Teubner and Mueller). With `handshake`, results are
+        therefore emitted only after the left window has passed and subsequent rows have moved the
+        chain forward. How many results are held back depends on the number of threads. These
+        results are released when a snapshot is taken or all sources are closed. Results that are
+        held back do not count towards the memory limit. Expired rows are removed when further rows
+        arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake joins,
+        threads continue to process the rows of a poll after the poll has returned. With `aggs`,
+        only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1277,9 +1278,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
-        requires `memory_limit`. Use a pair to give each side its own value, starting with the left
-        side. If a row is further out of order, an `OrderError` is raised. With None, an input that
-        is not known to be in order is sorted in temporary files.
+        requires `memory_limit`. To give each side its own value, pass a pair: first the left value,
+        then the right one. If a row is further out of order, an `OrderError` is raised. With None,
+        an input that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(

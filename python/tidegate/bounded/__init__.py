@@ -9,7 +9,7 @@ A native reader reads the result of `joined` or `aggregated` on a separate threa
 - `limits.py`: the arguments `memory_limit` and `lateness`.
 - `joins.py`: joins, slice by slice.
 - `aggregates.py`: aggregations, which drop the state of a window once the window is complete.
-- `ordered.py`: reads the rows of an input in time order, and checks whether they are in order.
+- `ordered.py`: reads an input's rows in time order, and checks whether they are already in order.
 - `stretches.py`: finds Parquet row groups that do not overlap in time.
 - `ahead.py`: produces batches on a thread while earlier batches are processed.
 - `sorting.py`: sorts rows with temporary files.

@@ -1,4 +1,4 @@
-"""Reads the rows of an input in time order, after determining whether they are in order.
+"""Reads an input's rows in time order, after checking whether they are already in order.
 
 A column `PLACE` is added to each batch. The column contains the time as a 64-bit integer, in the
 finest unit of all inputs.

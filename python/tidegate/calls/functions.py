@@ -138,9 +138,10 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
@@ -251,9 +252,10 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -351,7 +353,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -361,7 +363,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -407,9 +410,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
@@ -499,7 +503,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -509,7 +513,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -557,9 +562,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -663,9 +669,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -688,8 +694,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -703,9 +709,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
@@ -801,9 +808,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -826,8 +833,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -843,9 +850,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -990,9 +998,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
@@ -1104,9 +1113,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1202,7 +1212,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1238,9 +1249,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
@@ -1320,7 +1332,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1358,9 +1371,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
@@ -1457,12 +1471,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1578,12 +1591,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number

@@ -110,7 +110,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
-            are integers. None sets no bound. To set the bound separately for each row, give an
+            are integers. None sets no bound. To set a separate bound for each row, pass an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
             text. The expression must return a duration or an integer. An expression over left
             columns may also return a time, which is then the end of the interval itself. If the
@@ -140,16 +140,16 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             not affect the result. A left row is emitted once the watermark has passed all its
             possible partners, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a
-            `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
-            time would need copies of all earlier right rows. Streams are therefore divided only by
-            key, and the last right row for each key is kept indefinitely.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
+            bound. The last row before an interval may be arbitrarily old, so a slice of time would
+            need copies of all earlier right rows. Streams are therefore divided only by key, and
+            the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
-            interval end that is computed from columns. `max_width` is required if there is such an
-            end, because it determines how long rows are kept. A row with an end that is farther
-            away is set aside, like a late row. With `late_as`, such a row is emitted and marked as
-            `left wide` or `right wide`; otherwise, it is dropped.
+            interval end that is computed from columns. `max_width` is required for such ends,
+            because it determines how long rows are kept. A row with an end that is farther away is
+            set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
+            wide` or `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -283,10 +283,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
         window: The length of time that a row stays in its side's window: a duration, or an integer
-            if times are integers. Use a pair to give each side its own window, starting with the
-            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
-            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
-            are equal.
+            if times are integers. To give each side its own window, pass a pair: first the left
+            window, then the right one. Row-based windows (`tidegate.rows(n)`) are not supported.
+            The rows of a DataFrame have no order beyond their times, so "the last n rows" is
+            undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -440,7 +440,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             divided among tasks by the values of the first column, so put the most selective column
             first.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a duration. A pair `(below, above)` means
             `l.on - below <= r.on <= l.on + above`, where None sets no bound.
@@ -448,10 +448,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             name on each side. For streams, the watermark must be defined on the time column, and a
             window is required.
         window: The length of time that a row stays in its side's window: a duration, or an integer
-            if times are integers. Use a pair to give each side its own window, starting with the
-            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
-            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
-            are equal.
+            if times are integers. To give each side its own window, pass a pair: first the left
+            window, then the right one. Row-based windows (`tidegate.rows(n)`) are not supported.
+            The rows of a DataFrame have no order beyond their times, so "the last n rows" is
+            undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
