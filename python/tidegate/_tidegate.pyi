@@ -1671,9 +1671,9 @@ class IntervalJoin(StreamJoin):
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
             expression. `max_width` accepts the same values as `lateness`. `max_width` is required
-            for such ends, because it determines how long rows are kept and which rows are compared.
-            A greater width means that more rows are compared. A row with an end that is farther
-            away is set aside, like a late row.
+            if an end is an expression, because it determines how long rows are kept and which rows
+            are compared. A greater width means that more rows are compared. A row with an end that
+            is farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,

@@ -332,7 +332,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The streams or tables to merge, which can be Arrow data, paths, datasets, lazy frames,
         record arrays or dicts of arrays. There must be at least one stream, and all streams must
-        have the same columns. If only a single path is given, each of its files is a stream. The
+        have the same columns. If you pass a single path, each file at that path is a stream. The
         streams are numbered from 0 in the order given.
         """,
         is_input=True,
@@ -867,8 +867,9 @@ OPTIONS: tuple[Option, ...] = (
         ("overlap_join", "spark.overlap_join"),
         """
         Whether intervals include their ends. They always include their start. `both`: intervals
-        include their ends, so intervals that touch overlap. `left`: intervals exclude their ends,
-        so intervals that touch do not overlap, and empty intervals do not overlap any interval.
+        include their ends, so two intervals that merely touch also overlap. `left`: intervals
+        exclude their ends, so intervals that touch do not overlap, and empty intervals do not
+        overlap any interval.
         """,
         default="'both'",
         command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
@@ -933,10 +934,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. `max_width` is required for
-        such ends, because it determines how long rows are kept and which rows are compared. A
-        greater width means that more rows are compared. A row with an end that is farther away is
-        set aside, like a late row.
+        expression. `max_width` accepts the same values as `lateness`. `max_width` is required if an
+        end is an expression, because it determines how long rows are kept and which rows are
+        compared. A greater width means that more rows are compared. A row with an end that is
+        farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -952,9 +953,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
-        that is computed from columns. `max_width` is required for such ends, because it determines
-        how long rows are kept. A row with an end that is farther away is set aside, like a late
-        row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
+        that is computed from columns. `max_width` is required for computed ends, because it
+        determines how long rows are kept. A row with an end that is farther away is set aside, like
+        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
         """,
         default="None",
@@ -1052,10 +1053,10 @@ OPTIONS: tuple[Option, ...] = (
         ("window_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
-        an index on `by`: the window of each left row is a range of right rows, and all rows in this
+        an index on `by`: each left row's window is a range of right rows, and all rows in this
         range are compared. If `where` compares numbers, and a sample of pairs shows that an index
-        on one of these numbers is faster, `auto` uses this index instead. The other algorithms are
-        from research papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`,
+        on one of these numbers is faster, `auto` uses this index instead. The other algorithms come
+        from research papers and process both tables as streams: `scalejoin`, `scalejoin-gates`,
         `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms
         need eight bytes per pair, and compare keys like other numbers.
         """,

@@ -75,8 +75,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
-    candidate that is nearest in time is the match. If several candidates share the nearest time,
-    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    candidate that is nearest in time is the match. If several nearest candidates have the same
+    time, the last one matches if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
@@ -145,8 +145,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Each left row produces at most one result row. Rows
-        are in the order of the left rows, regardless of the number of threads.
+        name on both sides appears only once. Each left row produces at most one result row. Result
+        rows follow the order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -201,8 +201,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
-    candidate that is nearest in time is the match. If several candidates share the nearest time,
-    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    candidate that is nearest in time is the match. If several nearest candidates have the same
+    time, the last one matches if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
@@ -261,8 +261,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Each left row produces at most one result row. Rows are in the order of the left
-        rows, regardless of the number of threads.
+        only once. Each left row produces at most one result row. Result rows follow the order of
+        the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -278,8 +278,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     Note:
         The call needs memory for the inputs and for a few batches that have been produced but not
-        read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time
-        order, the call needs up to 60 bytes per row, or up to 80 with `where`.
+        yet read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in
+        time order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -417,9 +417,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -571,8 +571,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -716,9 +716,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -859,8 +859,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -879,8 +879,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
 
     Note:
         The call needs memory for the inputs and for a few batches that have been produced but not
-        read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time
-        order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
+        yet read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in
+        time order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -912,9 +912,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
     long intervals do not slow down the other rows. At selected points in time, the join lists the
-    right rows whose intervals are open. A left row is therefore compared with at most twice as many
-    rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering Search",
-    1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    right rows whose intervals are open. Each left row is therefore compared with at most twice as
+    many rows as it matches, or with at most seven more rows than it matches (the window lists of
+    Chazelle, "Filtering Search", 1986). If all `aggs` are counts, no pairs are examined unless
+    `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -980,9 +981,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1005,9 +1006,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1024,9 +1025,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Times are compared exactly, in the finest unit of the four columns. Two rows overlap from
-        the later of their starts to the earlier of their ends. With `aggs`, partners are ordered by
-        start time.
+        Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
+        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
+        time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1093,9 +1094,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1122,8 +1123,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1234,10 +1235,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
-            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            `auto` uses an index on `by`: each left row's window is a range of right rows, and all
+            rows in this range are compared. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses this index instead.
-            The other algorithms are from research papers, and process both tables as streams:
+            The other algorithms come from research papers and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
@@ -1256,9 +1257,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1276,9 +1277,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and the result. To find matches, it also needs up to 60
-        bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes per
-        right row.
+        The call needs memory for the inputs and the result. To find matches, the call also needs up
+        to 60 bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes
+        per right row.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1354,10 +1355,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
-            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            `auto` uses an index on `by`: each left row's window is a range of right rows, and all
+            rows in this range are compared. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses this index instead.
-            The other algorithms are from research papers, and process both tables as streams:
+            The other algorithms come from research papers and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
@@ -1380,8 +1381,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1421,10 +1422,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Aggregate the rows of one or more inputs by key and time window.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
-    contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at the time of a row, and ends `session` after the last row that falls
-    into it. The result has one row for each combination of window and key that contains rows.
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has separate windows. A window starts at the time of a row, and ends `session` after the last
+    row that falls into it. The result has one row for each combination of window and key that
+    contains rows.
 
     The function computes the multiway aggregate from section 2 of "Efficient data streaming
     multiway aggregation through concurrent algorithmic designs and new abstract data types"
@@ -1513,10 +1515,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
         Floats are added in an order that does not depend on threads or batches, so results depend
         only on the data. Within a time slice, the rows of each stream are added in time order, and
-        the streams are combined in order. The slices of a window are then combined in two parts,
-        divided at the last slice whose number is a multiple of the number of slices per window.
+        the streams are combined in order. A window's slices are then combined in two parts, which
+        are divided at the last slice whose number is a multiple of the number of slices per window.
         Slices in the first part are combined from latest to earliest, and slices in the second part
-        from earliest to latest. The rows of a session are added one by one, in order of time, then
+        from earliest to latest. A session's rows are added one by one, ordered by time, then
         stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
@@ -1547,14 +1549,15 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[dict[str, int]]:
     """Aggregate the rows of one or more inputs by key and time window, batch by batch.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
-    contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at the time of a row, and ends `session` after the last row that falls
-    into it. The result has one row for each combination of window and key that contains rows.
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has separate windows. A window starts at the time of a row, and ends `session` after the last
+    row that falls into it. The result has one row for each combination of window and key that
+    contains rows.
 
-    With `memory_limit`, the streams and the result may be larger than memory: a window is emitted
-    and its state is dropped once no further row can fall into it. Without `memory_limit`, the
-    result is computed before the call returns.
+    With `memory_limit`, the streams and the result may be larger than memory: once no further row
+    can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,
+    the result is computed before the call returns.
 
     Example:
         >>> reader = tg.aggregate_batches(
@@ -1661,7 +1664,7 @@ def merge(
     Args:
         streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. There must be at least one stream, and all
-            streams must have the same columns. If only a single path is given, each of its files is
+            streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
@@ -1716,7 +1719,7 @@ def merge_batches(
     Args:
         streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. There must be at least one stream, and all
-            streams must have the same columns. If only a single path is given, each of its files is
+            streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
@@ -1760,8 +1763,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     - The widths of integers and floats make no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
       are also equal in all layouts.
-    - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
-      time zone are compared as instants.
+    - Decimals that differ only in scale are equal, as are times that differ only in unit. Times
+      with a time zone are compared as instants.
 
     Values of different types are different even if they look alike: 1 equals neither 1.0 nor "1".
     Column names and their order matter. Metadata and nullability do not matter.

@@ -116,7 +116,7 @@ class GrowingFile:
 
     @property
     def has_successor(self) -> bool:
-        """Whether this file has ended because a new, non-empty file has taken its name."""
+        """Whether this file has ended because a new, non-empty file now has its name."""
         return self._successor is not None
 
     def seek(self, position: int) -> None:
@@ -319,7 +319,7 @@ def _marked(name: str, mark: Mark) -> int:
 
 
 def _siblings(name: str) -> list[Path]:
-    """Return files whose names are like those of rotated logs: `a.csv.1`, `a-1.csv` and so on."""
+    """Return files with names like those of rotated logs: `a.csv.1`, `a-1.csv` and so on."""
     path = Path(name)
     number = r"[-._][-._:T\d]*\d"
     stem, ending = re.escape(path.stem), re.escape(path.suffix)

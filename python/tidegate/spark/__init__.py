@@ -162,9 +162,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 ) -> DataFrame:
     """Aggregate the rows of one or more DataFrames by key over sliding windows of time.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, with an
-    integer `k`, that contains the time of the row. With `session` instead of `size`, each key has
-    its own windows. Such a window starts at a row and ends `session` after the last row in the
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has its own windows. Such a window starts at a row and ends `session` after the last row in the
     window. The result contains one row for each combination of window and key that has rows. The
     result contains the same rows as that of `tidegate.aggregate`, but in no particular order.
 

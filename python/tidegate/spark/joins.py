@@ -146,7 +146,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             need copies of all earlier right rows. Streams are therefore divided only by key, and
             the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
-            interval end that is computed from columns. `max_width` is required for such ends,
+            interval end that is computed from columns. `max_width` is required for computed ends,
             because it determines how long rows are kept. A row with an end that is farther away is
             set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
             wide` or `right wide`; otherwise, it is dropped.
@@ -806,9 +806,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             uses the columns that the join reads, in DataFrame order, with nulls last. Structs are
             compared field by field, and arrays and maps element by element.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
             contain integers. If None, any overlap is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
