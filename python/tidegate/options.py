@@ -553,10 +553,10 @@ OPTIONS: tuple[Option, ...] = (
         "DataFrame",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other a table, the call reads the table once
-        and sends the whole table to every task of every micro-batch. The results for a row of the
-        stream are then emitted in the micro-batch in which the row arrives. The stream needs no
-        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        The right side. If one side is a stream and the other side is a table, the call reads the
+        table once and sends the whole table to every task of every micro-batch. The results for a
+        row of the stream are then emitted in the micro-batch in which the row arrives. The stream
+        needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -602,9 +602,9 @@ OPTIONS: tuple[Option, ...] = (
         the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The expression
         must return a duration or an integer. An expression over left columns may also return a
         time, which is then the end of the interval itself. If the expression is null for a row,
-        that row does not match any row. With an expression, the rows of tables are divided by the
-        interval of each row, as in `overlap_join`, so a few wide intervals cause only a few copies.
-        For streams, see `max_width`.
+        that row does not match any row. With an expression, a table's rows are divided by each
+        row's interval, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+        streams, see `max_width`.
         """,
     ),
     Option(
@@ -813,11 +813,11 @@ OPTIONS: tuple[Option, ...] = (
         once, with aggregates over its partners, which are the right rows that it matches. If times
         are compared, partners are aggregated in time order. Spark does not preserve the order of
         rows, so right rows with equal times are ordered by value. Such rows are compared by the
-        first column of `on`, then by the other columns that the join reads, in DataFrame order,
+        first column of `on`, then, in DataFrame order, by the other columns that the join reads,
         with nulls last. Structs are compared field by field, and arrays and maps element by
         element. For streams, the division into micro-batches does not affect the result. A left row
-        is emitted once the watermark has passed all its possible partners, so an interval join of
-        streams requires an upper bound.
+        is emitted once the watermark has passed all possible partners of the row, so an interval
+        join of streams requires an upper bound.
         """,
         default="None",
     ),
@@ -895,9 +895,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         Whether the last right row with the same key before the interval also counts as a partner.
         The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower` bound. The
-        last row before an interval may be arbitrarily old, so a slice of time would need copies of
-        all earlier right rows. Streams are therefore divided only by key, and the last right row
-        for each key is kept indefinitely.
+        last row before an interval may be arbitrarily old, so a time slice would need copies of all
+        earlier right rows. Streams are therefore divided only by key, and the last right row for
+        each key is kept indefinitely.
         """,
         default="False",
     ),
@@ -1407,10 +1407,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
         The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless it has more than this number; in
-        that case, some are merged. For streams, `partitions` is the number of buckets that keys are
-        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
-        at most 64. A restarted query must use the same number.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some of them are merged. For streams, `partitions` is the number of buckets that
+        keys are divided into. For streams, the default is the value of
+        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1420,8 +1420,8 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.overlap_join",),
         """
         The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless it has more than this number; in
-        that case, some are merged.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some of them are merged.
         """,
         default="None",
     ),
@@ -1434,8 +1434,8 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
-        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and the
+        rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
@@ -1446,11 +1446,11 @@ OPTIONS: tuple[Option, ...] = (
         sampled if a side is small and an estimate shows that the other forms would cost more.
         Sampling is also skipped if file metadata shows that there are few rows, or that bins are
         not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
-        slices of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-        rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each key
-        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
-        do not support intervals without an end. Without `by`, a join with such intervals has a
-        single bucket, and therefore a single task.
+        time slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice
+        borders are copied. `hybrid` also assigns slices in turn, but starts each key at a different
+        bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not support
+        intervals without an end. Without `by`, a join with such intervals has a single bucket, and
+        therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1463,18 +1463,18 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `value`: rows are divided into slices of values,
-        and the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
-        heavy keys are split by value. If a single value has more rows than a partition should have,
-        the rows of one side are divided further by hash, and the rows of the other side are copied.
-        A full join does not divide single values, because neither side can be copied. `auto`:
+        partitioned by the keys are not shuffled. `value`: rows are divided into value slices, and
+        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        keys are split by value. If a single value has more rows than a partition should have, the
+        rows of one side are divided further by hash, and the rows of the other side are copied. A
+        full join does not divide single values, because neither side can be copied. `auto`:
         `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
         from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
-        assigns slices of values to the buckets in turn, to spread out the rows of a heavy key, and
-        copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-        each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
-        and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
-        a single bucket, and therefore a single task.
+        assigns value slices to the buckets in turn, to spread out a heavy key's rows. Rows near
+        slice borders are copied. `hybrid` also assigns slices in turn, but starts each key at a
+        different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do
+        not support bands without an end. Without `by`, a join with such a band has a single bucket,
+        and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1487,18 +1487,18 @@ OPTIONS: tuple[Option, ...] = (
         and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
-        already partitioned by the keys are not shuffled. `time`: rows are divided into slices of
-        time. For each key, each slice also receives the nearest right rows outside it: each task
+        already partitioned by the keys are not shuffled. `time`: rows are divided into time slices.
+        For each key, each slice also receives the nearest right rows outside the slice. Each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
         both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
         the division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
-        slices of time. For streams, `key` divides the rows only by key. `time` assigns slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
-        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
+        time slices. For streams, `key` divides the rows only by key. `time` assigns time slices to
+        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
+        assigns slices in turn, but starts each key at a different bucket. Both `time` and `hybrid`
+        require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+        `tolerance`, the join has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1511,14 +1511,14 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
-        each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
-        divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
-        the lowest estimated cost, and `explain` shows the estimates. The candidates are `broadcast`
-        if a side is small, the existing partitions of both sides if they are balanced and each
-        contains all rows of its keys, and the division whose fullest partition is the smallest.
-        Rows are not sampled if a side is small and an estimate shows that the other forms would
-        cost more, or if file metadata shows that there are few rows.
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+        each row is sent to all slices in which it may have matches. `hybrid`: rows are divided into
+        buckets by key, and heavy keys are split by time. `auto` chooses the form with the lowest
+        estimated cost, and `explain` shows the estimates. The candidates are `broadcast` if a side
+        is small, the existing partitions of both sides if they are balanced and each contains all
+        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
+        sampled if a side is small and an estimate shows that the other forms would cost more, or if
+        file metadata shows that there are few rows.
         """,
         default="'auto'",
     ),
@@ -1541,8 +1541,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows are
         returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-        receives only some of the rows at a time, so combine the partial results of an aggregate
-        with a `groupBy`.
+        receives only some of the rows at a time, so combine an aggregate's partial results with a
+        `groupBy`.
         """,
         default="None",
     ),

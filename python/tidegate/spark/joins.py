@@ -102,10 +102,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -114,9 +115,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
             text. The expression must return a duration or an integer. An expression over left
             columns may also return a time, which is then the end of the interval itself. If the
-            expression is null for a row, that row does not match any row. With an expression, the
-            rows of tables are divided by the interval of each row, as in `overlap_join`, so a few
-            wide intervals cause only a few copies. For streams, see `max_width`.
+            expression is null for a row, that row does not match any row. With an expression, a
+            table's rows are divided by each row's interval, as in `overlap_join`, so a few wide
+            intervals cause only a few copies. For streams, see `max_width`.
         upper: The largest `r.ts - l.ts` of two matching rows. `upper` accepts the same values as
             `lower`. None sets no bound.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
@@ -134,15 +135,15 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
-            bound. The last row before an interval may be arbitrarily old, so a slice of time would
+            bound. The last row before an interval may be arbitrarily old, so a time slice would
             need copies of all earlier right rows. Streams are therefore divided only by key, and
             the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
@@ -155,17 +156,17 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some of them are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
@@ -176,20 +177,20 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-            `hybrid` do not support intervals without an end. Without `by`, a join with such
-            intervals has a single bucket, and therefore a single task.
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns time
+            slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders
+            are copied. `hybrid` also assigns slices in turn, but starts each key at a different
+            bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not
+            support intervals without an end. Without `by`, a join with such intervals has a single
+            bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -256,7 +257,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     and right rows for WR. The result contains the same rows as that of `tidegate.window_join`, but
     in no particular order. A window join is equivalent to the interval join with `lower=-WR` and
     `upper=WL`. With `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided
-    into slices of time. Rows within one window of a border are copied.
+    into time slices. Rows within one window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -275,10 +276,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -302,27 +304,27 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some of them are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
@@ -333,20 +335,20 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             and the division whose fullest partition is the smallest. Rows are not sampled if a side
             is small and an estimate shows that the other forms would cost more. Sampling is also
             skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-            `hybrid` do not support intervals without an end. Without `by`, a join with such
-            intervals has a single bucket, and therefore a single task.
+            more expensive. For streams, `key` divides the rows only by key. `time` assigns time
+            slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders
+            are copied. `hybrid` also assigns slices in turn, but starts each key at a different
+            bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not
+            support intervals without an end. Without `by`, a join with such intervals has a single
+            bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -430,10 +432,11 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats. Rows are
@@ -467,46 +470,46 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some of them are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
-            divided into slices of values, and the rows near a border are copied. `hybrid`: rows are
+            divided into value slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by value. If a single value has
             more rows than a partition should have, the rows of one side are divided further by
             hash, and the rows of the other side are copied. A full join does not divide single
             values, because neither side can be copied. `auto`: `broadcast` if a side is small;
             otherwise, the division whose fullest partition, estimated from a sample, is the
-            smallest. For streams, `key` divides the rows only by key. `value` assigns slices of
-            values to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
-            `hybrid` do not support bands without an end. Without `by`, a join with such a band has
-            a single bucket, and therefore a single task.
+            smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
+            to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
+            copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
+            `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support
+            bands without an end. Without `by`, a join with such a band has a single bucket, and
+            therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -577,8 +580,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     must have passed the matching row. With `nearest`, the watermark must have passed the left row's
     time plus the distance to the matching row. An unmatched left row is emitted once the watermark
     has passed the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
-    indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep the last right row
-    of each key for the duration `tolerance`, or indefinitely if it is not set.
+    indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep each key's last
+    right row for the duration `tolerance`, or indefinitely if `tolerance` is not set.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
@@ -589,7 +592,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated for any right row. If `where` reads both sides, the nearest row may fail the
-    condition. Each slice of time then needs copies of all right rows within `tolerance`. Without
+    condition. Each time slice then needs copies of all right rows within `tolerance`. Without
     `tolerance`, each slice needs copies of all earlier right rows, all later ones, or both,
     depending on `strategy`. `auto` counts these copies, and divides rows only by key if the copies
     cost more than they save.
@@ -612,10 +615,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -641,36 +645,36 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some of them are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time. For each key, each slice also receives the nearest right
-            rows outside it: each task that reads right rows sends at most one row before the slice
-            and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto` selects `broadcast` if the right side is small. Otherwise, `auto`
-            keeps the existing partitions of both sides if they are balanced and each contains all
-            rows of its keys. If not, `auto` uses the division whose fullest partition is the
-            smallest in a sample. Without `by`, `auto` uses slices of time. For streams, `key`
-            divides the rows only by key. `time` assigns slices of time to the buckets in turn, and
-            copies all right rows within `tolerance` of a slice. `hybrid` also assigns slices in
-            turn, but starts each key at a different bucket. Both `time` and `hybrid` require a
-            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and therefore a single task.
+            divided into time slices. For each key, each slice also receives the nearest right rows
+            outside the slice. Each task that reads right rows sends at most one row before the
+            slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
+            keys are split by time. `auto` selects `broadcast` if the right side is small.
+            Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
+            each contains all rows of its keys. If not, `auto` uses the division whose fullest
+            partition is the smallest in a sample. Without `by`, `auto` uses time slices. For
+            streams, `key` divides the rows only by key. `time` assigns time slices to the buckets
+            in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also assigns
+            slices in turn, but starts each key at a different bucket. Both `time` and `hybrid`
+            require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by`
+            nor `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -779,10 +783,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -816,16 +821,16 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged.
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some of them are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and each row is sent to all slices in which it may have
-            matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
-            by time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+            divided into time slices, and each row is sent to all slices in which it may have
+            matches. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
+            time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
             estimates. The candidates are `broadcast` if a side is small, the existing partitions of
             both sides if they are balanced and each contains all rows of its keys, and the division
             whose fullest partition is the smallest. Rows are not sampled if a side is small and an
@@ -833,8 +838,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -851,11 +856,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
-        is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. All other joins need all matches of a row in the same task, so they send these
-        matches to the slice in which the row starts. Very long rows are placed in separate slices,
-        which may require a second copy of the other side. For these joins, an additional job finds
-        the longest row, unless keys divide the rows evenly or all rows are points. If rereading a
+        is sent to all time slices that it covers, so a few very long rows cause only a few copies.
+        All other joins need all matches of a row in the same task, so they send these matches to
+        the slice in which the row starts. Very long rows are placed in separate slices, which may
+        require a second copy of the other side. For these joins, an additional job finds the
+        longest row, unless keys divide the rows evenly or all rows are points. If rereading a
         DataFrame returns an even longer row, the task that reads the row raises an error.
     """
     arguments = {

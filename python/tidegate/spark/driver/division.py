@@ -181,11 +181,11 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """Return up to `SAMPLED` equally likely rows, and how many rows each of them represents.
+    """Return up to `SAMPLED` equally likely rows, and the number of rows that each represents.
 
     The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
-    used, which requires a single pass over the inputs. The largest of these numbers shows how many
-    rows there are.
+    used, which requires a single pass over the inputs. The total number of rows is estimated from
+    the largest of these random numbers.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()

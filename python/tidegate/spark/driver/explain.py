@@ -48,7 +48,7 @@ _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
 def described(plan: Plan, *, fused: bool = False) -> str:
-    """Describe the native join, and the steps that Spark performs around it or instead of it.
+    """Describe the native join and the steps that Spark performs around it or instead of it.
 
     `fused` specifies whether `then` processes the result in the same call.
     """

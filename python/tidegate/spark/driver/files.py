@@ -1,4 +1,4 @@
-"""Estimates the number of rows in Parquet files from the footers of a few of them.
+"""Estimates the number of rows in Parquet files from the footers of a few files.
 
 Spark knows only the size of the files and an assumed size per row. Compressed files contain many
 more rows than these two numbers suggest.

@@ -70,7 +70,7 @@ _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 
 @dataclass(frozen=True)
 class InPlace:
-    """Both sides as one DataFrame, in which each partition contains all rows with its keys.
+    """Both sides as one DataFrame. Rows with the same key are in the same partition.
 
     `slots` contains the slot of each column on both sides. `all_keys` specifies whether Spark has
     partitioned the rows by all keys of the join.
@@ -93,7 +93,7 @@ class InPlace:
 
 
 def found(plan: Plan) -> InPlace | None:
-    """Return both sides in place if their partitioning is the same, otherwise None. Runs no job."""
+    """Return both sides in place if their partitions match, otherwise None. Runs no job."""
     if plan.streams or plan.stream_side is not None or not plan.native.keys:
         return None
     try:

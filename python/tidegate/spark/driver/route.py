@@ -195,7 +195,7 @@ def _of_layers(
 def _stayed(
     plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
 ) -> Stayed | None:
-    """Return the rows in place, if this is cheaper than shuffling them."""
+    """Return a route that leaves the rows in place, if this is cheaper than shuffling them."""
     sides = _there(plan, hashes, weight)
     if sides is None:
         return None

@@ -139,7 +139,7 @@ def _is_computed(plan: Plan, side: int) -> bool:
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
     """Return the Arrow size of a side that reads Parquet files, in bytes, or None if unknown.
 
-    Footers show the number of rows, but not the length of strings or the effect of a filter.
+    Footers contain the number of rows, but not the lengths of strings or the effect of a filter.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
