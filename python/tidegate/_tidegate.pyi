@@ -410,11 +410,10 @@ class Source:
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread runs the operator (`Operator.running`). Late rows occupy memory until
-                they are fetched. If all other sources are waiting for this one, and there is still
-                no room once polls have nothing left to do, the call raises an error. The call also
-                raises an error if the thread that ran the operator has failed. A push from that
-                thread itself, for example in a sink, never waits, because the thread would wait for
-                itself.
+                they are fetched. The call raises an error if all other sources are waiting for this
+                one, and polls cannot make any more room. The call also raises an error if the
+                thread that ran the operator has failed. A push from that thread itself, for example
+                in a sink, never waits, because the thread would wait for itself.
 
         Raises:
             SchemaError: A column is missing, has a different kind of type, or is not in the schema.
@@ -554,10 +553,10 @@ class Source:
         """Report that the remaining rows from this source will never arrive.
 
         Results that do not depend on these rows are still returned. After that, polling the
-        operator raises an error that states the reason, so that no row is mistaken for an unmatched
-        row. If a `with source:` block raises an exception, the source is abandoned. In a snapshot
-        of the operator, the source is recorded as open. After a restore into a new operator, the
-        source resumes after the last row that was pushed.
+        operator raises an error that states the reason, so no row is mistaken for an unmatched row.
+        If a `with source:` block raises an exception, the source is abandoned. In a snapshot of the
+        operator, the source is recorded as open. After a restore into a new operator, the source
+        resumes after the last row that was pushed.
 
         Args:
             reason: The reason, as text for the user.
@@ -703,8 +702,8 @@ class Operator(Generic[_StatsT_co]):
             since: The watermark of the new source, in any form that `Source.advance` accepts. None
                 means the lowest possible watermark.
             lateness: The maximum time by which rows from the new source may be out of order. None
-                means the lateness of the other sources or, in a join, of the other sources on the
-                same side.
+                means the same lateness as for the other sources or, in a join, for the other
+                sources on the same side.
 
         Returns:
             The new source.
@@ -730,13 +729,12 @@ class Operator(Generic[_StatsT_co]):
         that all others are waiting for. In an aggregation, another fifth is reserved for the state.
         The rest is allocated on a first-come, first-served basis.
 
-        A row counts towards its source's share from the time it is pushed until a poll finds that
-        it is no longer needed. All rows from a push continue to count until all of them have been
-        processed. A source holds the rows that are delayed because of `lateness`, and late rows
-        until they are returned. In a join, a source also holds each row that later rows may match,
-        together with the other rows from the same push. If each source's share is large enough for
-        these rows, an additional eighth, and the next push, a refused push always fits after a few
-        polls.
+        A row counts towards its source's share from the push until a poll finds that the row is no
+        longer needed. All rows from a push continue to count until all of them have been processed.
+        A source holds the rows that are delayed because of `lateness`, and late rows until they are
+        returned. In a join, a source also holds each row that later rows may match, together with
+        the other rows from the same push. If each source's share has room for these rows, an
+        additional eighth, and the next push, then a refused push always fits after a few polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -1225,8 +1223,8 @@ class Merge(Operator[_OperatorStats]):
             that polls prepare in advance do not count towards the limit. The property
             `memory_limit` describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: The time column is missing, or does not contain times.
@@ -1481,8 +1479,8 @@ class AsofJoin(StreamJoin):
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
-            Each item of the pair may be a list with one value per source of that side. Both None
-            and 0 mean that the rows are in order.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1494,8 +1492,8 @@ class AsofJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type. The error is also
@@ -1687,8 +1685,8 @@ class IntervalJoin(StreamJoin):
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
-            Each item of the pair may be a list with one value per source of that side. Both None
-            and 0 mean that the rows are in order.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         parallelism: The assignment of keys to threads. `key`: all rows with the same key are
             processed by one thread. `data`: every thread stores all rows, and each thread finds the
             matches for its share of the rows. `hybrid`: the number of threads for a key depends on
@@ -1716,8 +1714,8 @@ class IntervalJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -1872,8 +1870,8 @@ class Aggregate(Operator[_AggregateStats]):
             add is counted in advance, so every accepted row can be aggregated. Batches that polls
             prepare in advance do not count towards the limit. The property `memory_limit` describes
             how sources and the state share the limit.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -1997,8 +1995,8 @@ class WindowJoin(StreamJoin):
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
-            Each item of the pair may be a list with one value per source of that side. Both None
-            and 0 mean that the rows are in order.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
             faster, `auto` looks up matches instead of comparing all pairs. `scalejoin`: rows are
@@ -2041,8 +2039,8 @@ class WindowJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -2194,9 +2192,8 @@ class BandJoin(StreamJoin):
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
-            Each item of the pair may be a list with one value per source of that side. If `right`
-            is None, use a single list instead of a pair. Both None and 0 mean that the rows are in
-            order.
+            Either value may be a list with one value per source on that side. If `right` is None,
+            use a single list instead of a pair. Both None and 0 mean that the rows are in order.
         algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
             the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
@@ -2224,8 +2221,8 @@ class BandJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -2316,8 +2313,8 @@ def release_memory() -> bool:
 class Digest:
     """A digest of rows that are added batch by batch.
 
-    The size of a digest does not depend on the number of rows. The function `digest` computes the
-    digest of a whole table; its documentation specifies which rows have equal digests.
+    The size of a digest does not depend on the number of rows. The `digest` function computes the
+    digest of a whole table. The documentation of `digest` specifies which rows have equal digests.
 
     Args:
         schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
@@ -2710,7 +2707,7 @@ class AggregationPlan:
 
     @property
     def windows(self) -> tuple[int, int, int] | None:
-        """The size, advance and offset of the windows, in the finest unit of the time columns.
+        """The windows' size, advance and offset, in the finest unit of the time columns.
 
         None for sessions.
 

@@ -1,10 +1,9 @@
-"""The name, type, default and description of each option of joins, aggregations and merges.
+"""The name, type, default and description of each join, aggregation and merge option.
 
-This table is the single source for the signatures and docstrings of `tidegate`, the native classes
-and the joins of `tidegate.spark`, and for the options of the command. `make options` writes the
-signatures and docstrings into their files, and a test checks that they are up to date. A new option
-therefore needs only two things: an entry here, and code in the native query or the Spark plan that
-reads it.
+The signatures and docstrings of `tidegate`, of the native classes and of the `tidegate.spark` joins
+come from this table, and so do the command's options. `make options` writes the signatures and
+docstrings into their files, and a test checks that they are up to date. A new option therefore
+needs only two things: an entry here, and code in the native query or the Spark plan that reads it.
 
 Options are listed in the order in which they appear in signatures. An option may have several
 entries, because its meaning can differ between functions. Each entry lists the functions and
@@ -1088,9 +1087,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. To give each
-        side its own value, pass a pair: first the left value, then the right one. Each item of the
-        pair may be a list with one value per source of that side. Both None and 0 mean that the
-        rows are in order.
+        side its own value, pass a pair: first the left value, then the right one. Either value may
+        be a list with one value per source on that side. Both None and 0 mean that the rows are in
+        order.
         """,
         default="None",
     ),
@@ -1101,9 +1100,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. To give each
-        side its own value, pass a pair: first the left value, then the right one. Each item of the
-        pair may be a list with one value per source of that side. If `right` is None, use a single
-        list instead of a pair. Both None and 0 mean that the rows are in order.
+        side its own value, pass a pair: first the left value, then the right one. Either value may
+        be a list with one value per source on that side. If `right` is None, use a single list
+        instead of a pair. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1396,8 +1395,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         (*OPERATORS, "Merge", "Aggregate"),
         """
-        Whether the operator computes a digest of its results, which `digest()` returns. Each
-        batch is then hashed before it is returned.
+        Whether the operator computes a digest of its results. The `digest()` method returns the
+        digest. Each batch is then hashed before it is returned.
         """,
         default="False",
     ),
@@ -1406,11 +1405,11 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless there are more than this number. In
-        that case, some of them are merged. For streams, `partitions` is the number of buckets that
-        keys are divided into. For streams, the default is the value of
-        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
+        The number of partitions. The default depends on the numbers of cores and rows. A side that
+        is not shuffled keeps its partitions, unless there are more than this number. In that case,
+        some of them are merged. For streams, `partitions` is the number of buckets that keys are
+        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
+        at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1419,9 +1418,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.overlap_join",),
         """
-        The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless there are more than this number. In
-        that case, some of them are merged.
+        The number of partitions. The default depends on the numbers of cores and rows. A side that
+        is not shuffled keeps its partitions, unless there are more than this number. In that case,
+        some of them are merged.
         """,
         default="None",
     ),
@@ -1441,16 +1440,16 @@ OPTIONS: tuple[Option, ...] = (
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
         tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
         estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
-        cheaper, the existing partitions of both sides if they are balanced and each contains all
-        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
-        sampled if a side is small and an estimate shows that the other forms would cost more.
-        Sampling is also skipped if file metadata shows that there are few rows, or that bins are
-        not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
-        time slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice
-        borders are copied. `hybrid` also assigns slices in turn, but starts each key at a different
-        bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not support
-        intervals without an end. Without `by`, a join with such intervals has a single bucket, and
-        therefore a single task.
+        cheaper, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more. Sampling is also skipped if file metadata shows that there are few
+        rows, or that bins are not clearly more expensive. For streams, `key` divides the rows only
+        by key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's rows.
+        Rows near slice borders are copied. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
+        has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1492,13 +1491,13 @@ OPTIONS: tuple[Option, ...] = (
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
-        both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
-        the division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
-        time slices. For streams, `key` divides the rows only by key. `time` assigns time slices to
-        the buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
-        assigns slices in turn, but starts each key at a different bucket. Both `time` and `hybrid`
-        require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-        `tolerance`, the join has a single bucket, and therefore a single task.
+        both sides if they are balanced and each partition contains all rows with its keys. If not,
+        `auto` uses the division whose fullest partition is the smallest in a sample. Without `by`,
+        `auto` uses time slices. For streams, `key` divides the rows only by key. `time` assigns
+        time slices to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
+        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1515,10 +1514,10 @@ OPTIONS: tuple[Option, ...] = (
         each row is sent to all slices in which it may have matches. `hybrid`: rows are divided into
         buckets by key, and heavy keys are split by time. `auto` chooses the form with the lowest
         estimated cost, and `explain` shows the estimates. The candidates are `broadcast` if a side
-        is small, the existing partitions of both sides if they are balanced and each contains all
-        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
-        sampled if a side is small and an estimate shows that the other forms would cost more, or if
-        file metadata shows that there are few rows.
+        is small, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more, or if file metadata shows that there are few rows.
         """,
         default="'auto'",
     ),

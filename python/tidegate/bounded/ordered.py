@@ -261,7 +261,7 @@ class Ordered:
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
-        """Yield rows as they are read, with the column `PLACE` added."""
+        """Yield rows as they are read, with the `PLACE` column added."""
         try:
             for batch in few:
                 yield self._with_places(batch)

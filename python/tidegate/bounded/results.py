@@ -81,7 +81,7 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
 
     Args:
         reader: The reader.
-        limit: The memory limit of the call; the table may use half of it.
+        limit: The call's memory limit. The table may use half of this limit.
         batches: The name of the function that returns batches, used in error messages.
 
     Raises:

@@ -189,7 +189,7 @@ _PLANNERS: dict[object, Planner] = {
 
 
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
-    """Explain what a call would do: the chosen algorithm, its index, its threads and its memory.
+    """Explain how a call would run: its algorithm, index, threads and memory.
 
     Only the schemas of the inputs are read. If a reader does not expose its schema, it is consumed.
 

@@ -1167,7 +1167,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
     and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
-    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    earlier of the two rows must be among the last n rows on its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
     The result contains the same pairs as Kang's three-step procedure on whole tables. The papers on
@@ -1309,7 +1309,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
     and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
-    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    earlier of the two rows must be among the last n rows on its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
     Windows are determined before the call returns. Conditions are evaluated and result columns are
@@ -1680,8 +1680,8 @@ def merge(
         order of columns must be the same in all streams.
 
     Raises:
-        SchemaError: The time column is missing or does not contain times, the columns of the
-            streams differ, or the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the streams have
+            different columns, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
@@ -1736,8 +1736,8 @@ def merge_batches(
         streams. After an error, the reader is closed.
 
     Raises:
-        SchemaError: The time column is missing or does not contain times, the columns of the
-            streams differ, or the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the streams have
+            different columns, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
@@ -1745,8 +1745,8 @@ def merge_batches(
         TypeError: An argument has the wrong type.
 
     Note:
-        The reader holds one or two batches per stream, 40 bytes for each of their rows, the rows
-        that `lateness` holds back, and a few batches of the result. Errors in the rows, such as an
+        The reader holds one or two batches per stream, 40 bytes for each row in these batches, the
+        rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
     return merges.batches(streams, on, lateness, threads, memory_limit)

@@ -122,7 +122,7 @@ class Saved:
             raise StateError(message) from error
 
     def check_inputs(self, state: str, what: str, inputs: Sequence[Input]) -> None:
-        """Check that this state belongs to these inputs.
+        """Check that this state belongs to the given inputs.
 
         Raises:
             StateError: The state belongs to different inputs or to a different command.
@@ -133,7 +133,7 @@ class Saved:
             raise StateError(message)
 
     def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
-        """Check that this state belongs to an output with this format and these columns.
+        """Check that this state belongs to an output with the given format and columns.
 
         Raises:
             StateError: The state belongs to a different output.
@@ -210,7 +210,7 @@ def _schema(given: str) -> pa.Schema:
 
 
 def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Check that a JSON object has exactly these fields with these types, and no negative integers.
+    """Check that a JSON object has exactly the given fields and types, and no negative integers.
 
     Raises:
         ValueError: The object has different fields, or values that are not allowed.

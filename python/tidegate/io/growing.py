@@ -202,7 +202,7 @@ class GrowingFile:
                 )
 
     def _check_between(self) -> None:
-        """Raise an error if another file had this name after this file and before the new one."""
+        """Raise an error if another file had this name between this file and the new one."""
         own = os.fstat(self._descriptor)
         for path in _siblings(self._name):
             with suppress(FileNotFoundError):
@@ -261,8 +261,8 @@ def _open(name: str) -> int:
 def _open_pipe(name: str, stop: threading.Event) -> int:
     """Open a file that may block, such as a named pipe without a writer.
 
-    The wait takes place on a separate thread, because the system resumes it after a signal whose
-    handler does not raise an exception.
+    The wait takes place on a separate thread, because the system resumes a wait after a signal
+    whose handler does not raise an exception.
 
     Raises:
         Stopped: A stop was requested.

@@ -89,7 +89,7 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 def _families(
     stats: dict[str, Any],
 ) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], float]]]]:
-    """Yield the name, kind and help text of each metric, and its values with their labels."""
+    """Yield each metric's name, kind and help text, and its labeled values."""
     for name, told in _TOTALS.items():
         yield f"{name}_total", "counter", told, [({}, stats[name])]
     for name, told in _GAUGES.items():

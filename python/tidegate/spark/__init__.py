@@ -29,7 +29,7 @@ four routes:
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
 partners. Each left row is sent to a single task, which also receives all of its partners. In such a
 join, only the right side can be sent in full. If the interval is long and results do not depend on
-row order, some right rows are combined. The right rows that match all left rows in a slice of time
+row order, some right rows are combined. The right rows that match all left rows in a time slice
 become one row per key. `asof_join` also sends each left row to a single task. Among the right rows
 outside a time slice, only the nearest ones for each key are copied into the slice.
 
@@ -55,25 +55,25 @@ a join keeps no state and needs no watermark. The results for a row are emitted 
 in which the row arrives. The watermark of the rows is therefore preserved, and a stateful operation
 can follow in the same query. The table is read again when the query is restarted.
 
-Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
-Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
-RocksDB state store. The output mode is `append`. A pair is emitted in the first micro-batch whose
-watermark has passed the later row of the pair. An unmatched row is emitted once the watermark has
-passed all rows that could have matched the row. The same applies to the left rows of as-of joins
-and of joins with `aggs`. The aggregates of a window are emitted once the watermark has passed the
-end of the window. The output mode `update` emits the same rows at the same times: no row is ever
-updated, and no window is emitted before its end. Spark rejects `complete`.
+A join of two streaming DataFrames, or an aggregation of one or more, uses a single stateful
+operator. Each DataFrame needs a watermark on its time column (`withWatermark`), and the session
+needs Spark's RocksDB state store. The output mode is `append`. A pair is emitted in the first
+micro-batch whose watermark has passed the pair's later row. An unmatched row is emitted once the
+watermark has passed all rows that could have matched the row. Left rows in as-of joins and in joins
+with `aggs` are emitted in the same way. A window's aggregates are emitted once the watermark has
+passed the end of the window. Output mode `update` emits the same rows at the same times: no row is
+ever updated, and no window is emitted before its end. Spark rejects `complete`.
 
 Each row, or its contribution to a time slice, is written to the state store once, and removed when
 it is no longer needed. Two kinds of state are written about twice: open sessions and, for as-of
 joins and `prevailing`, each key's last right row. Native operators stay in the memory of the Python
 workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows older than
 the watermark are late. With `late_as`, late rows are also emitted. Which rows are late depends only
-on the micro-batches and on Spark's watermark, which can be earlier for a while after a restart. A
-query's watermark is the watermark of its slowest stream, so a silent stream delays all results. If
-`spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are not delayed, but rows of slower
-streams may be late. The progress of a query includes observed metrics for each call: the rows
-received, the late rows, the rows and bytes of state, and a hot key.
+on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
+earlier than before. A query's watermark is the watermark of its slowest stream, so a silent stream
+delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are not
+delayed, but rows of slower streams may be late. A query's progress includes observed metrics for
+each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
 operation that waits for a watermark can follow in the same query. This package rejects such
@@ -214,7 +214,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             same number.
         parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
-            divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
+            divided into time slices, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
             division whose fullest partition has the fewest rows in a sample. Sessions are divided
             only by key. Without `by`, a single task processes all sessions. For streams, `auto` is

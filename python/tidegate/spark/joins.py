@@ -155,11 +155,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some of them are merged. For streams, `partitions` is
-            the number of buckets that keys are divided into. For streams, the default is the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -172,17 +172,17 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
             the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more. Sampling is also
-            skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns time
-            slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders
-            are copied. `hybrid` also assigns slices in turn, but starts each key at a different
-            bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not
-            support intervals without an end. Without `by`, a join with such intervals has a single
-            bucket, and therefore a single task.
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
+            whose fullest partition is the smallest. The existing partitions of both sides are also
+            a candidate if they are balanced and each partition contains all rows with its keys.
+            Rows are not sampled if a side is small and an estimate shows that the other forms would
+            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
+            that bins are not clearly more expensive. For streams, `key` divides the rows only by
+            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
+            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
+            such intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -195,9 +195,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -313,11 +314,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some of them are merged. For streams, `partitions` is
-            the number of buckets that keys are divided into. For streams, the default is the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -330,17 +331,17 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
             the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more. Sampling is also
-            skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns time
-            slices to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders
-            are copied. `hybrid` also assigns slices in turn, but starts each key at a different
-            bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid` do not
-            support intervals without an end. Without `by`, a join with such intervals has a single
-            bucket, and therefore a single task.
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
+            whose fullest partition is the smallest. The existing partitions of both sides are also
+            a candidate if they are balanced and each partition contains all rows with its keys.
+            Rows are not sampled if a side is small and an estimate shows that the other forms would
+            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
+            that bins are not clearly more expensive. For streams, `key` divides the rows only by
+            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
+            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
+            such intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -353,9 +354,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -479,11 +481,11 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some of them are merged. For streams, `partitions` is
-            the number of buckets that keys are divided into. For streams, the default is the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -514,9 +516,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -644,11 +647,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. Other left columns are not
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some of them are merged. For streams, `partitions` is
-            the number of buckets that keys are divided into. For streams, the default is the value
-            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
+            of buckets that keys are divided into. For streams, the default is the value of
+            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -660,13 +663,13 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
             keys are split by time. `auto` selects `broadcast` if the right side is small.
             Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
-            each contains all rows of its keys. If not, `auto` uses the division whose fullest
-            partition is the smallest in a sample. Without `by`, `auto` uses time slices. For
-            streams, `key` divides the rows only by key. `time` assigns time slices to the buckets
-            in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also assigns
-            slices in turn, but starts each key at a different bucket. Both `time` and `hybrid`
-            require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by`
-            nor `tolerance`, the join has a single bucket, and therefore a single task.
+            each partition contains all rows with its keys. If not, `auto` uses the division whose
+            fullest partition is the smallest in a sample. Without `by`, `auto` uses time slices.
+            For streams, `key` divides the rows only by key. `time` assigns time slices to the
+            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
+            assigns slices in turn, but starts each key at a different bucket. Both `time` and
+            `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+            neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -820,9 +823,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless there are more
-            than this number. In that case, some of them are merged.
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
@@ -831,11 +834,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             divided into time slices, and each row is sent to all slices in which it may have
             matches. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
             time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
-            estimates. The candidates are `broadcast` if a side is small, the existing partitions of
-            both sides if they are balanced and each contains all rows of its keys, and the division
-            whose fullest partition is the smallest. Rows are not sampled if a side is small and an
-            estimate shows that the other forms would cost more, or if file metadata shows that
-            there are few rows.
+            estimates. The candidates are `broadcast` if a side is small, and the division whose
+            fullest partition is the smallest. The existing partitions of both sides are also a
+            candidate if they are balanced and each partition contains all rows with its keys. Rows
+            are not sampled if a side is small and an estimate shows that the other forms would cost
+            more, or if file metadata shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine an aggregate's partial results with
@@ -844,9 +847,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.

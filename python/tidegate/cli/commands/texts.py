@@ -338,9 +338,9 @@ Examples:
 
 DIGEST_HELP = f"""Print a 128-bit digest of the rows in each FILE, for comparing tables.
 
-Equal rows have equal digests, regardless of the file format. The width of integers and the unit of
-times make no difference. Column names matter, and so does the order of rows, unless --unordered is
-given. The Python function tidegate.digest returns the same digest.
+Equal rows have equal digests, regardless of the file format. Integer widths and time units make no
+difference. Column names matter, and so does the order of rows, unless --unordered is given. The
+Python function tidegate.digest returns the same digest.
 
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.

@@ -98,7 +98,7 @@ def without_sample(plan: Plan) -> Bins | None:
     The number of rows on both sides must be known from file metadata. The bins must not cost
     noticeably more than native calls, regardless of the number of pairs. In addition, one task must
     be able to hold all copied rows, regardless of their keys and times. If the table of copied rows
-    is large, a job checks at the start of the table whether rows with the same key and bin are
+    is large, a job reads the start of the table to check whether rows with the same key and bin are
     adjacent.
     """
     asked = asked_of(plan)

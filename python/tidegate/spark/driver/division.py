@@ -156,7 +156,7 @@ def sample_of_join(plan: Plan) -> Sample:
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
-    """Return the key hashes and times of a random sample of a side's rows."""
+    """Return the key hashes and times of randomly sampled rows from one side."""
     times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]

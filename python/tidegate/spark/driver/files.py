@@ -51,7 +51,7 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
 
 
 def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 - an object of Java
-    """Return the number of rows in the files of a relation."""
+    """Return the number of rows in a relation's files."""
     counted = relation.stats().rowCount()
     if counted.isDefined():
         # The count may be out of date.

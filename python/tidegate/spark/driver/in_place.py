@@ -72,7 +72,7 @@ _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 class InPlace:
     """Both sides as one DataFrame. Rows with the same key are in the same partition.
 
-    `slots` contains the slot of each column on both sides. `all_keys` specifies whether Spark has
+    `slots` contains each column's slot, for both sides. `all_keys` specifies whether Spark has
     partitioned the rows by all keys of the join.
     """
 
