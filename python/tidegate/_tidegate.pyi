@@ -240,8 +240,8 @@ class BatchReader(Generic[_StatsT_co]):
 
     If the reader comes from `interval_join_batches`, all worker threads produce batches. The
     threads pause while they are a few batches ahead of the consumer. The reader holds both inputs
-    until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
-    per right row, or up to 60 bytes per row if rows are out of time order.
+    until the reader is closed or garbage-collected. The reader also needs 12 bytes per left row and
+    8 bytes per right row, or up to 60 bytes per row if rows are out of time order.
 
     A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
@@ -1000,11 +1000,10 @@ class Operator(Generic[_StatsT_co]):
             band join returns pairs, `index` shows the indexed column and the kind of index, and
             `merges` counts how often new rows have been merged into trees.
 
-            For an aggregation, there are also `state_keys`, the number of known keys,
-            `state_cells`, the number of states per function, and `state_bytes`, the size of the
-            state in bytes. If a function needs all values in a window, the entries are instead
-            `state_rows`, the number of rows kept, and `state_bytes`, the number of additional bytes
-            held.
+            An aggregation also reports `state_keys`, the number of known keys, `state_cells`, the
+            number of states per function, and `state_bytes`, the size of the state in bytes. If a
+            function needs all values in a window, the aggregation instead reports `state_rows`, the
+            number of rows kept, and `state_bytes`, the number of additional bytes held.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1021,14 +1020,14 @@ class Operator(Generic[_StatsT_co]):
     def promised(self) -> int | None:
         """The time before which no further results will be emitted, also known as a punctuation.
 
-        The time of a result is the time of its later row or the end of its window. If the time
-        columns have different units, the finer unit is used. The time of an unmatched row is the
-        last time at which it could have matched, or the row's own time if that is later. All
-        results before `promised` are therefore complete, and with `ordered=False`, results can be
-        sorted up to this time. A reader that lags behind other readers may still return results
-        with times before `promised`. The value increases with polls. `promised` is None until every
-        source has made a promise, and also while results are waiting to be polled. After a restore,
-        `promised` is None until rows or promises arrive.
+        A result's time is the time of its later row or the end of its window. If the time columns
+        have different units, the finer unit is used. The time of an unmatched row is the last time
+        at which it could have matched, or the row's own time if that is later. All results before
+        `promised` are therefore complete, and with `ordered=False`, results can be sorted up to
+        this time. A reader that lags behind other readers may still return results with times
+        before `promised`. The value increases with polls. `promised` is None until every source has
+        made a promise, and also while results are waiting to be polled. After a restore, `promised`
+        is None until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -2450,7 +2449,7 @@ class JoinPlan:
         """The columns that the join reads from the left input, in input order.
 
         The list includes the columns that the join compares, the columns that the condition reads,
-        and the columns of the result.
+        and the result columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query

@@ -84,7 +84,7 @@ class Shares:
 
     @property
     def window(self) -> int:
-        """The number of bytes that are available for the right rows within reach of a slice."""
+        """The number of bytes available for the right rows within a slice's reach."""
         return self._rows * 3 // 10
 
     @property
@@ -138,7 +138,7 @@ class Shares:
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
-    """Return the approximate number of rows that fit into a number of bytes."""
+    """Return the approximate number of rows that fit into `size` bytes."""
     return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
 
 

@@ -8,7 +8,7 @@ can therefore be put in time order independently, and no times need to be read b
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The result is the same as that of a stable sort of the whole table: rows with equal times keep the
+The result is the same as after a stable sort of the whole table: rows with equal times keep the
 order of the files.
 """
 

@@ -133,8 +133,8 @@ def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
     """Return a merge's streams. For a single path, each file at that path is a stream.
 
-    Inputs that are not Arrow data are opened. If all inputs are files, each CSV column is read as
-    the same type in all of them.
+    Inputs that are not Arrow data are opened. If all inputs are files, each CSV column has the same
+    type in all of these files.
     """
     if isinstance(streams, OpenTable) or is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None

@@ -271,7 +271,7 @@ def _reach(span: Span, lower: int | None, upper: int | None) -> Span:
 
 
 def _touching(some: Sequence[Span], others: Sequence[Span]) -> list[bool]:
-    """Return, for each span, whether it overlaps any of the other spans."""
+    """For each span, return whether it overlaps any other span."""
     merged: list[Span] = []
     for first, last in sorted(one for one in others if one[0] <= one[1]):
         if merged and first <= merged[-1][1]:

@@ -34,7 +34,7 @@ _SUM = struct.Struct("<I")
 
 
 class Chain:
-    """A chain of operators, in which the results of one operator feed a source of another.
+    """A chain of operators in which one operator's results feed a source of another.
 
     Each source in `feeds` receives the results of the operator that feeds it. The source's time
     column contains the times of these results. Watermarks are passed along: the last operator emits
@@ -252,7 +252,7 @@ class Chain:
 
         Raises:
             StateError: The snapshot is damaged, belongs to another chain, or has an unsupported
-                version; or an operator is already in use.
+                version, or an operator is already in use.
             MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
         text, *states = _parts(snapshot)

@@ -66,8 +66,8 @@ ever updated, and no window is emitted before its end. Spark rejects `complete`.
 
 Each row, or its contribution to a time slice, is written to the state store once, and removed when
 it is no longer needed. Two kinds of state are written about twice: open sessions and, for as-of
-joins and `prevailing`, each key's last right row. Native operators stay in the memory of the Python
-workers between micro-batches, and are rebuilt from the store if a worker is lost. Rows older than
+joins and `prevailing`, each key's last right row. Native operators stay in the Python workers'
+memory between micro-batches, and are rebuilt from the store if a worker is lost. Rows older than
 the watermark are late. With `late_as`, late rows are also emitted. Which rows are late depends only
 on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
 earlier than before. A query's watermark is the watermark of its slowest stream, so a silent stream
@@ -219,7 +219,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             division whose fullest partition has the fewest rows in a sample. Sessions are divided
             only by key. Without `by`, a single task processes all sessions. For streams, `auto` is
             `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if results
-            do not depend on the order of rows, and one task merges the aggregates of all buckets.
+            do not depend on row order, and one task merges the aggregates from all buckets.
             Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
             is eight times as long as a window, and a single task processes all rows of a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The

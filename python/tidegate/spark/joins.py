@@ -571,7 +571,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match each row of a DataFrame with the row of another DataFrame that is nearest in time.
+    """Match each row of one DataFrame with the row of another that is nearest in time.
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
@@ -861,7 +861,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
         is sent to all time slices that it covers, so a few very long rows cause only a few copies.
-        All other joins need all matches of a row in the same task, so they send these matches to
+        All other joins need all of a row's matches in the same task, so they send these matches to
         the slice in which the row starts. Very long rows are placed in separate slices, which may
         require a second copy of the other side. For these joins, an additional job finds the
         longest row, unless keys divide the rows evenly or all rows are points. If rereading a

@@ -279,7 +279,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
 
 
 def _layers(layout: OverlapLayout) -> list[str]:
-    """Describe the layers of the bucket with the most slices, and the destinations of its rows."""
+    """Describe the bucket with the most slices: its layers and the destinations of its rows."""
     layers = max(layout.layers, key=lambda one: sum(len(layer.cut.partitions) for layer in one))
     if not layout.is_cut:
         return []

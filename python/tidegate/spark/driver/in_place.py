@@ -167,7 +167,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Return both sides with one column per slot (null where unused) and the column `side`."""
+    """Return both sides with one column per slot (null where unused) and the `side` column."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):

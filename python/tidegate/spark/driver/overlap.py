@@ -42,8 +42,8 @@ def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
     """Return the layout for an overlap join of tables.
 
     Runs up to three jobs over keys, starts and ends: one for sampling, and one for each side whose
-    longest row must be known. The longest row matters if the rows of a side are intervals that need
-    all of their matches in one task, and keys alone do not divide the rows evenly.
+    longest row must be known. The longest row matters if a side's rows are intervals whose matches
+    must all be in one task, and if keys alone do not divide the rows evenly.
     """
     session = plan.left.sparkSession
     if plan.parallelism == "key":

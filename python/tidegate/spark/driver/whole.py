@@ -166,7 +166,7 @@ def _text(size: int) -> str:
 
 
 def _estimated_bytes(frame: DataFrame) -> int:
-    """Return Spark's estimate of the size of files or local rows, in bytes.
+    """Return Spark's size estimate for files or local rows, in bytes.
 
     The estimate is often too high. For compressed files, it is too low. Spark Connect does not
     report an estimate.
