@@ -23,7 +23,7 @@ def objects(built: Path) -> list[str]:
 
 
 def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
-    """Return the execution count of each line: the maximum over all instances of its code."""
+    """Return each line's execution count, which is the maximum over all instances of the code."""
     lines: dict[Path, dict[int, int]] = defaultdict(dict)
     file = ROOT
     for text in counted.read_text("utf-8").splitlines():
@@ -38,7 +38,7 @@ def rust_lines(counted: Path) -> dict[Path, dict[int, int]]:
 
 
 def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last line of each unsafe block and each unsafe function."""
+    """Yield the first and last lines of each unsafe block and function."""
     code = NO_CODE.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), source)
     for match in UNSAFE.finditer(code):
         depth, end = 1, match.end()
@@ -49,7 +49,7 @@ def unsafe_blocks(source: str) -> Iterator[tuple[int, int]]:
 
 
 def room(path: Path) -> str:
-    """Return the crate and folder of a Rust file, or the package folder of a Python file."""
+    """Return a Rust file's crate and folder, or a Python file's package folder."""
     folder = path.relative_to(ROOT).parent.parts
     if folder[0] == "python":
         return "/".join(folder[:3])

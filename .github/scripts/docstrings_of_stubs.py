@@ -23,7 +23,7 @@ class DocstringsOfStubs(griffe.Extension):
             obj.docstring.value = EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:  # noqa: ANN401
-        """Add the arguments of `__new__` to the documentation of a class."""
+        """Add the arguments of `__new__` to a class's documentation."""
         if (new := cls.members.pop("__new__", None)) is not None:
             new.name = "__init__"
             cls.members["__init__"] = new

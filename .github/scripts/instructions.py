@@ -1,9 +1,9 @@
-"""Compare the instructions of two builds of a benchmark: instructions.py BASE HEAD [PERCENT].
+"""Compare the instruction counts of two benchmark builds: instructions.py BASE HEAD [PERCENT].
 
 BASE and HEAD are binaries of the Criterion benchmark `interval_join`. Each case runs once in
 valgrind, which counts the instructions of the measured code only. Unlike times, these counts hardly
-differ between runs, even on a shared machine. The exit code is 1 if the instruction count of any
-case is more than PERCENT percent higher in HEAD; the default is 3.
+differ between runs, even on a shared machine. The exit code is 1 if, for any case, HEAD executes
+over PERCENT percent more instructions than BASE. PERCENT defaults to 3.
 """
 
 import re
@@ -29,7 +29,7 @@ def counted(binary: str, case: str) -> int | None:
 
 
 def lines(base: str, head: str) -> list[tuple[str, int, int, float]]:
-    """Return the cases that both binaries have, with their counts and the percentage change."""
+    """Return the cases found in both binaries, with their counts and percentage changes."""
     found = []
     for case in CASES:
         before, after = counted(base, case), counted(head, case)

@@ -2,7 +2,7 @@
 
 For each function and class in the table, the script writes the parameters and the `Args` section
 into the files below. The script also writes a table of all options into the reference page. The
-other parts of these files are written by hand, and the script does not change them.
+rest of each file is written by hand, and the script does not change it.
 
     python .github/scripts/options.py          # write
     python .github/scripts/options.py --check  # fail if anything would change
@@ -134,7 +134,7 @@ def _parameter(option: Option) -> str:
 
 
 def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the text of the reference page, with a table of all functions' options."""
+    """Return the reference page, with a table that lists every function's options."""
     rows = ["| option | default | functions |", "| --- | --- | --- |"]
     names = dict.fromkeys(option.name for option in options if not option.is_input)
     for name in names:
@@ -175,7 +175,7 @@ def _listed(functions: Sequence[str]) -> str:
 
 
 def _files() -> Iterator[tuple[Path, str, str]]:
-    """Yield each file with its current text and the text that it should have."""
+    """Yield each file with its current text and its expected text."""
     for file in FILES:
         path = PACKAGE / file
         text = path.read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ pub extern "C" fn read_past_the_end(bytes: usize) -> u8 {
     unsafe { block.as_ptr().add(bytes).read_volatile() }
 }
 
-/// Reads a block of memory after it has been freed.
+/// Reads a memory block after freeing it.
 #[unsafe(no_mangle)]
 pub extern "C" fn read_after_free(bytes: usize) -> u8 {
     let block = vec![1_u8; bytes];

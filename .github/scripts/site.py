@@ -33,7 +33,7 @@ UNSEARCHED = ("benches", "python/tidegate", "rust", "tests")
 
 
 def shown(cell: dict[str, Any]) -> str:
-    """Return a notebook cell as Markdown: its text, or its code followed by the outputs."""
+    """Return a notebook cell as Markdown: either its text, or its code and outputs."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
@@ -66,7 +66,7 @@ def place(path: Path) -> Path:
 
 
 def linked(page: Path, path: str) -> Path:
-    """Return the file that a link points to; for a folder, this is its README."""
+    """Return the file that a link points to, or the README if the link points to a folder."""
     found = Path(os.path.normpath(page.parent / path))
     found = found / "README.md" if found.is_dir() else found
     if not found.is_file():
@@ -95,7 +95,7 @@ def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
 
 
 def pages() -> dict[Path, str | None]:
-    """Return the files of the site with their content: pages of docs/, and files they link to."""
+    """Return the site's files with their contents: pages in docs/, and the files they link to."""
     kinds = {".css", ".ipynb", ".js", ".md"}
     wanted = [path for path in sorted(DOCS.rglob("*")) if path.suffix in kinds]
     found: dict[Path, str | None] = {}
@@ -133,7 +133,7 @@ def rows_of_tables(folder: Path) -> dict[str, str]:
 
 
 def described(text: str) -> str:
-    """Return the first sentence of a page, or the names whose docstrings it shows."""
+    """Return a page's first sentence, or the names whose docstrings the page shows."""
     if names := re.findall(r"^::: .*\.(\w+)$", text, re.MULTILINE):
         return f"docstrings of {', '.join(f'`{name}`' for name in names)}"
     for paragraph in re.split(r"\n\s*\n", text.partition("\n## ")[0]):

@@ -1,11 +1,11 @@
 """Aggregates the events around each row, with one result row per input row.
 
-1. For each flight from New York in 2013, the mean and maximum wind speed in the preceding three
-   hours.
-2. For each trade message from three crypto exchanges, the number of trades, the volume and the
-   volume-weighted average price (VWAP) in the preceding ten seconds.
+1. For each flight from New York in 2013, the script computes the mean and maximum wind speed in the
+   preceding three hours.
+2. For each trade message from three crypto exchanges, it computes the number of trades, the volume
+   and the volume-weighted average price (VWAP) in the preceding ten seconds.
 
-To verify both results, the script also builds all pairs of the same join and groups them.
+To verify both results, the script also computes all pairs of the join and groups them.
 
     python python/examples/around_each_row.py
 """

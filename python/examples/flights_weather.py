@@ -1,17 +1,17 @@
 """What delays a flight? Uses Spark to join a year of departures from New York with the weather.
 
-1. For every flight in 2013 from EWR, JFK and LGA: the number of flights from the same airport in
-   the preceding six hours, their total delay in minutes, and the longest delay. The rows are
-   computed in three ways: by `tidegate.spark.interval_join` with `aggs`, by Spark's own join with
-   time bins, as an expert would write it, and by Spark's own join as most people would first write
-   it.
-2. For every flight, the last weather observation at its airport in the preceding hour. The rows are
-   computed by `tidegate.spark.interval_join`, by Spark's own join with time bins, and without
-   Spark.
+1. For every flight in 2013 from EWR, JFK and LGA, the script finds the flights from the same
+   airport in the preceding six hours. It computes the number of these flights, their total delay in
+   minutes, and the longest delay. It does so in three ways: with `tidegate.spark.interval_join` and
+   `aggs`, with Spark's own join and time bins, as an expert would write it, and with Spark's own
+   join as most people would first write it.
+2. For every flight, the script finds the last weather observation at its airport in the preceding
+   hour. It does so with `tidegate.spark.interval_join`, with Spark's own join and time bins, and
+   without Spark.
 
-The script times all of these joins, compares their rows, and prints a digest that does not depend
-on the order of the rows. The script summarizes the second result in two small tables and plots it.
-Spark's log is in `spark.log`.
+The script times all of these joins, compares their rows, and prints an order-independent digest.
+The script summarizes the second result in two small tables and plots it. Spark's log is in
+`spark.log`.
 
     python python/examples/flights_weather.py --picture flights_weather.png
 """
@@ -269,7 +269,7 @@ def before_by_spark(flights: DataFrame) -> DataFrame:
 
 
 def numbered(flights: DataFrame) -> DataFrame:
-    """Select the result columns, and number the flights so that their pairs can be grouped."""
+    """Select the result columns, and number the flights so that pairs can be grouped by flight."""
     return flights.select(*BEFORE["columns"]).withColumn("row", F.monotonically_increasing_id())
 
 
@@ -334,7 +334,7 @@ def check(rows: pa.Table, expected: pa.Table) -> None:
 
 
 def print_times(title: str, written: dict[str, Written]) -> None:
-    """Print the result of each join and the time it took, including the time to write files."""
+    """Print each join's result and running time, including the time for writing files."""
     print(f"\n{title:<32}{'seconds':>8}{'rows':>12}{'digest':>20}")
     for name, join in written.items():
         digest = tidegate.digest(join.rows, ordered=False)[:16]

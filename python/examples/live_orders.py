@@ -3,9 +3,9 @@
 A simulated feed writes files with submitted and executed orders to two folders. Some rows are five
 seconds late. Two queries read the folders. `tidegate.spark.interval_join` pairs every execution
 with the submissions for the same stock in the preceding second. `tidegate.spark.aggregate` counts
-the executions of each stock in windows of ten seconds. Each micro-batch writes its results to a
-separate Parquet folder, which is overwritten if the batch is repeated. A self-refreshing page in
-the browser shows rows, latency and watermarks. At the end, the pairs and windows are compared with
+each stock's executions in ten-second windows. Each micro-batch writes its results to a separate
+Parquet folder, which is overwritten if the batch is repeated. A self-refreshing page in the browser
+shows rows, latency and watermarks. At the end, the pairs and windows are compared with
 `tidegate.interval_join` and `tidegate.aggregate` over all rows that arrived in time.
 
     python python/examples/live_orders.py --folder live

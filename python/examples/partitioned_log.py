@@ -3,15 +3,15 @@
     python python/examples/partitioned_log.py FOLDER
 
 The folder contains a log with the partitions of two topics, orders and payments. As in a message
-broker, each partition is a file: rows are appended to it, and readers start at an offset. The first
-run writes the log. The script joins each payment with the same customer's orders in the preceding
-minute, and writes the pairs to a database in the folder. You can kill the process at any time and
-start it again.
+broker, rows are appended to partitions, and readers start at an offset. Each partition is a file.
+The first run writes the log. The script joins each payment with the same customer's orders from the
+preceding minute, and writes the pairs to a database in FOLDER. You can kill the process at any time
+and start it again.
 
 Two properties make this safe:
 
-- The offset of a partition is the number of rows that were pushed into its source (the source's
-  `rows_in`). Snapshots contain this number, so the operator and the offsets are always consistent.
+- A partition's offset is the number of rows pushed into its source (the source's `rows_in`).
+  Snapshots contain this number, so the operator and the offsets are always consistent.
 - The pairs and the snapshot taken after them are written in one transaction.
 """
 
@@ -63,7 +63,7 @@ class Log:
 
 
 def produced(seed: int, value: str) -> Iterator[dict[str, Any]]:
-    """Yield rows of a partition, some of which are a few seconds late."""
+    """Yield a partition's rows, some of which are a few seconds late."""
     draw = random.Random(seed)  # noqa: S311 - no secret
     for ts in range(0, 3_000, 3):
         customer = f"customer {draw.randrange(20)}"
@@ -110,7 +110,7 @@ def restored(database: sqlite3.Connection) -> tg.IntervalJoin:
 
 
 def step(join: tg.IntervalJoin, log: Log) -> bool:
-    """Push the next rows of each partition; return whether there were any."""
+    """Push each partition's next rows, and return whether there were any."""
     offsets = [source["rows_in"] for source in join.stats()["sources"]]
     payments, orders_0, orders_1 = join.sources
     feeds = zip([orders_0, orders_1, payments], PARTITIONS, strict=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def spark_log(path: Path) -> Iterator[None]:
     """Redirect the standard error of processes that are started in the `with` block to a file.
 
-    Java and its Python workers continue to write to the file for as long as they run. After the
+    Java and the Python workers that it starts write to the file for as long as they run. After the
     block, errors of this process are written to the terminal again.
     """
     sys.stderr.flush()

@@ -105,8 +105,8 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, and the smallest and the largest difference between their values in a
-pair."""
+"""A left and a right column, with the smallest and largest possible difference between their values
+in a pair."""
 
 __version__: Final[str]
 """The version of the package."""
@@ -152,9 +152,9 @@ class MemoryLimitError(TidegateError):
     """A limit on rows or memory was reached, or the system is out of memory.
 
     If the system refuses an allocation (for example because of `ulimit -v`), this error is raised,
-    and no memory is used. On Linux, the error is also raised for an allocation of 64 MiB or more
-    that exceeds the memory left on the machine or in the container. Simultaneous allocations by
-    other processes are not taken into account, so the system may still kill a process.
+    and nothing is allocated. On Linux, the error is also raised for an allocation of 64 MiB or more
+    that exceeds the memory available on the machine or in the container. Simultaneous allocations
+    by other processes are not taken into account, so the system may still kill a process.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=None, upper=None, max_rows=10)
@@ -240,8 +240,8 @@ class BatchReader(Generic[_StatsT_co]):
 
     If the reader comes from `interval_join_batches`, all worker threads produce batches. The
     threads pause while they are a few batches ahead of the consumer. The reader holds both inputs
-    until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
-    per right row, or up to 60 bytes per row if rows are out of time order.
+    until the reader is closed or garbage-collected. The reader also needs 12 bytes per left row and
+    8 bytes per right row, or up to 60 bytes per row if rows are out of time order.
 
     A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
     holds the rows that have been read from its streams but have not been merged yet. Streams that
@@ -293,7 +293,7 @@ class BatchReader(Generic[_StatsT_co]):
             - `latency`: the seconds between a row's arrival and its merge, as median, 99th
               percentile and maximum; None before the first row;
             - `memory`: the number of bytes held for rows, and `memory_limit`, which is None;
-            - `sources`: a dict for each stream with the entries `name`, `rows_in`, `rows_used`,
+            - `sources`: one dict per stream, with the entries `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned` (always None) and `memory`, the number
               of bytes held for the stream's rows.
 
@@ -379,8 +379,8 @@ class Source:
     ) -> None:
         """Add rows.
 
-        Either all rows are accepted, or the call fails and no rows are accepted. If the data has
-        the types of the schema, only rows that are out of time order are copied.
+        Either all rows are accepted, or the call fails and no rows are accepted. If the data types
+        match the schema, only rows that are out of time order are copied.
 
         Example:
             >>> merge = tg.Merge(trades.schema, lateness=10)
@@ -399,22 +399,21 @@ class Source:
             {'ts': 10, 'sym': 'A', 'price': 1.0}
 
         Args:
-            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+            data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have a different layout, integers a different width and times a
-                different unit, and floats may be given as integers. A Python float is rounded if
-                the column has a lower precision.
+                exactly. Strings may have a different layout, integers may have a different width,
+                times may have a different unit, and floats may be passed as integers. A Python
+                float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread runs the operator (`Operator.running`). Late rows occupy memory until
-                they are fetched. If all other sources are waiting for this one, and there is still
-                no room once polls have nothing left to do, the call raises an error. The call also
-                raises an error if the thread that ran the operator has failed. A push from that
-                thread itself, for example in a sink, never waits, because the thread would wait for
-                itself.
+                they are fetched. The call raises an error if all other sources are waiting for this
+                one, and polls cannot make any more room. The call also raises an error if the
+                thread that ran the operator has failed. A push from that thread itself, for example
+                in a sink, never waits, because the thread would wait for itself.
 
         Raises:
             SchemaError: A column is missing, has a different kind of type, or is not in the schema.
@@ -422,8 +421,8 @@ class Source:
                 there is room. If polls cannot make room, the message says which limit to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
-            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
-                type of its column.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not match
+                its column's type.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
@@ -482,12 +481,12 @@ class Source:
             6
 
         Args:
-            data: Rows with the columns of the operator's schema in any order, as Arrow data, a
+            data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
-                exactly: strings may have a different layout, integers a different width and times a
-                different unit, and floats may be given as integers. A Python float is rounded if
-                the column has a lower precision.
+                exactly. Strings may have a different layout, integers may have a different width,
+                times may have a different unit, and floats may be passed as integers. A Python
+                float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
@@ -498,8 +497,8 @@ class Source:
                 to set.
             ClosedError: The source or its operator is closed, or was created before this process
                 was forked.
-            TidegateError: A time is null, the Arrow data is malformed, or a value does not have the
-                type of its column.
+            TidegateError: A time is null, the Arrow data is malformed, or a value does not match
+                its column's type.
             TypeError: The argument is neither Arrow data nor rows.
         """
 
@@ -507,9 +506,9 @@ class Source:
         """Mark the source as idle until the next push.
 
         Other sources do not wait for an idle source: the operator's watermark is the lowest
-        watermark of the sources that are not idle. The source resumes when rows are pushed again.
-        The source's watermark is then at least the operator's watermark or, in a join, the
-        watermark of the source's side if that is later. Rows below this watermark are late, as if
+        watermark among the sources that are not idle. The source resumes when rows are pushed
+        again. The source's watermark is then at least the operator's watermark. In a join, it is
+        also at least the watermark of the source's side. Rows below this watermark are late, as if
         the watermark had been passed to `advance`. While all open sources are idle, the operator's
         watermark does not change.
 
@@ -554,10 +553,10 @@ class Source:
         """Report that the remaining rows from this source will never arrive.
 
         Results that do not depend on these rows are still returned. After that, polling the
-        operator raises an error that states the reason, so that no row is mistaken for an unmatched
-        row. If a `with source:` block raises an exception, the source is abandoned. In a snapshot
-        of the operator, the source is recorded as open. After a restore into a new operator, the
-        source resumes after the last row that was pushed.
+        operator raises an error that states the reason, so no row is mistaken for an unmatched row.
+        If a `with source:` block raises an exception, the source is abandoned. In a snapshot of the
+        operator, the source is recorded as open. After a restore into a new operator, the source
+        resumes after the last row that was pushed.
 
         Args:
             reason: The reason, as text for the user.
@@ -607,9 +606,10 @@ class Operator(Generic[_StatsT_co]):
     from an operator. Such a consumer waits until all sources are closed.
 
     When an operator is used as a context manager, it is closed at the end of the block. If an
-    operator is dropped while it and at least one source are open, a `ResourceWarning` reports the
-    number of its rows. Python shows this warning in development mode. A process that was created by
-    `fork()` cannot use its parent's operators. `Operator` itself cannot be instantiated.
+    operator is dropped while the operator and at least one of its sources are open, a
+    `ResourceWarning` reports how many rows it held. Python shows this warning in development mode.
+    A process that was created by `fork()` cannot use its parent's operators. `Operator` itself
+    cannot be instantiated.
 
     Example:
         >>> def drain(operator: tg.Operator) -> int:
@@ -678,12 +678,12 @@ class Operator(Generic[_StatsT_co]):
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark of its open sources that are not idle. In a join, the source begins at the
+        watermark among the open sources that are not idle. In a join, the source begins at the
         watermark of its side if that is later. While all left sources are idle, right rows with
         that time may already have been emitted. A new left source therefore begins one time unit
         later. If several threads feed the sources, the operator's watermark depends on their
-        progress. If the feeder knows the time of its first row, pass it as `since`. A snapshot
-        includes the added sources, and `restore` recreates them.
+        progress. If you know the time of the source's first row, pass this time as `since`. A
+        snapshot includes the added sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -702,8 +702,8 @@ class Operator(Generic[_StatsT_co]):
             since: The watermark of the new source, in any form that `Source.advance` accepts. None
                 means the lowest possible watermark.
             lateness: The maximum time by which rows from the new source may be out of order. None
-                means the lateness of the other sources or, in a join, of the other sources on the
-                same side.
+                means the same lateness as for the other sources or, in a join, for the other
+                sources on the same side.
 
         Returns:
             The new source.
@@ -714,7 +714,7 @@ class Operator(Generic[_StatsT_co]):
             ClosedError: The operator, all of its sources, or all sources on the side are closed.
             TidegateError: The operator is an aggregation, which has a fixed set of sources. The
                 error is also raised if `side` is missing, or is given for an operator without
-                sides. It is also raised if `lateness` is missing but the other sources have
+                sides. The error is also raised if `lateness` is missing but the other sources have
                 different values, or if there would be more than 65536 sources.
             TypeError: An argument has the wrong type.
         """
@@ -729,13 +729,12 @@ class Operator(Generic[_StatsT_co]):
         that all others are waiting for. In an aggregation, another fifth is reserved for the state.
         The rest is allocated on a first-come, first-served basis.
 
-        A row counts towards its source's share from the time it is pushed until a poll finds that
-        it is no longer needed. All rows from a push continue to count until all of them have been
-        processed. A source has to hold the rows that are held back because of `lateness`, and late
-        rows until they are returned. In a join, a source also holds each row that later rows may
-        match, together with the other rows from the same push. If each source's share is large
-        enough for these rows, an additional eighth, and the next push, a refused push always fits
-        after a few polls.
+        A row counts towards its source's share from the push until a poll finds that the row is no
+        longer needed. All rows from a push continue to count until all of them have been processed.
+        A source holds the rows that are delayed because of `lateness`, and late rows until they are
+        returned. In a join, a source also holds each row that later rows may match, together with
+        the other rows from the same push. If each source's share has room for these rows, an
+        additional eighth, and the next push, then a refused push always fits after a few polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -767,7 +766,7 @@ class Operator(Generic[_StatsT_co]):
 
         Returns:
             The next results in order, or None. A batch has at most about 33,000 rows in a join and
-            about 40,000 rows in a merge, or more if there are thousands of sources.
+            about 40,000 rows in a merge, but can be larger if there are thousands of sources.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -840,8 +839,9 @@ class Operator(Generic[_StatsT_co]):
                 a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
-                snapshots or digests. A source of another operator does not accept punctuations; in
-                a `Chain`, it receives the promises without such rows.
+                snapshots or digests. A sink that is a source of another operator does not accept
+                punctuations. In a `Chain`, such a source receives the promised values without these
+                rows.
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
@@ -889,8 +889,9 @@ class Operator(Generic[_StatsT_co]):
                 a punctuation is emitted. The punctuation follows all results with times before its
                 value. The results do not change, but the positions of the punctuations among them
                 depend on when the sink accepts batches. Punctuations do not affect `memory_limit`,
-                snapshots or digests. A source of another operator does not accept punctuations; in
-                a `Chain`, it receives the promises without such rows.
+                snapshots or digests. A sink that is a source of another operator does not accept
+                punctuations. In a `Chain`, such a source receives the promised values without these
+                rows.
 
         Returns:
             A context manager that runs the thread.
@@ -905,11 +906,11 @@ class Operator(Generic[_StatsT_co]):
     def skip(self) -> bool:
         """Resume after a condition or a sum has failed, skipping values that cannot be computed.
 
-        A condition fails for a pair or a row if it divides by zero or exceeds the range of its
-        type. A sum fails if it overflows its type. The operator then computes and keeps all other
-        results of that step, and halts: each `poll` raises the error, whose message shows the
-        values. While the operator is halted, its sources do not accept rows, so feeders notice the
-        failure immediately. No rows are lost.
+        A condition fails for a pair or row if the condition divides by zero or if a value exceeds
+        the range of its type. A sum fails if it overflows its type. The operator still computes and
+        keeps all other results of that step. It then halts: each `poll` raises the error, whose
+        message shows the values. While the operator is halted, its sources do not accept rows, so
+        feeders notice the failure immediately. No rows are lost.
 
         This call resumes the operator. A failed condition counts as false for the pair or row, and
         a sum that overflows is null. If a later step fails, the operator halts again.
@@ -988,22 +989,21 @@ class Operator(Generic[_StatsT_co]):
             - `waiting`: None, unless rows are waiting for a source that may deliver earlier rows.
               Then it is a dict with the `source` that has the lowest watermark, the `seconds` since
               that source last delivered anything, and the number of waiting `rows`;
-            - `sources`: a dict for each source with the entries `name`, `rows_in`, `rows_used`,
+            - `sources`: one dict per source, with the entries `name`, `rows_in`, `rows_used`,
               `rows_late`, `watermark`, `closed`, `abandoned` (a reason or None) and `memory`, the
               number of bytes held for the source's rows.
 
-            For a join, there are also `state_rows`, the number of rows kept because later rows may
-            match them, and `state_bytes`, the number of additional bytes held. If a join returns
-            pairs, `comparisons` contains the number of pairs that each thread has examined. If an
-            interval join returns pairs, `split_keys` is the number of keys that several threads
-            share. If a band join returns pairs, `index` shows the indexed column and the kind of
-            index, and `merges` is the number of times that new rows have been merged into trees.
+            A join also reports `state_rows`, the number of rows kept because later rows may match
+            them, and `state_bytes`, the number of additional bytes held. If a join returns pairs,
+            `comparisons` contains the number of pairs that each thread has examined. If an interval
+            join returns pairs, `split_keys` is the number of keys that several threads share. If a
+            band join returns pairs, `index` shows the indexed column and the kind of index, and
+            `merges` counts how often new rows have been merged into trees.
 
-            For an aggregation, there are also `state_keys`, the number of known keys,
-            `state_cells`, the number of states per function, and `state_bytes`, the size of the
-            state in bytes. If a function needs all values in a window, the entries are instead
-            `state_rows`, the number of rows kept, and `state_bytes`, the number of additional bytes
-            held.
+            An aggregation also reports `state_keys`, the number of known keys, `state_cells`, the
+            number of states per function, and `state_bytes`, the size of the state in bytes. If a
+            function needs all values in a window, the aggregation instead reports `state_rows`, the
+            number of rows kept, and `state_bytes`, the number of additional bytes held.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1020,14 +1020,14 @@ class Operator(Generic[_StatsT_co]):
     def promised(self) -> int | None:
         """The time before which no further results will be emitted, also known as a punctuation.
 
-        The time of a result is the time of its later row or the end of its window. If the time
-        columns have different units, the finer unit is used. The time of an unmatched row is the
-        last time at which it could have matched, or the row's own time if that is later. All
-        results before `promised` are therefore complete, and with `ordered=False`, results can be
-        sorted up to this time. A reader that lags behind other readers may still return results
-        with times before `promised`. The value increases with polls. `promised` is None until every
-        source has made a promise, and also while results are waiting to be polled. After a restore,
-        `promised` is None until rows or promises arrive.
+        A result's time is the time of its later row or the end of its window. If the time columns
+        have different units, the finer unit is used. The time of an unmatched row is the last time
+        at which it could have matched, or the row's own time if that is later. All results before
+        `promised` are therefore complete, and with `ordered=False`, results can be sorted up to
+        this time. A reader that lags behind other readers may still return results with times
+        before `promised`. The value increases with polls. `promised` is None until every source has
+        made a promise, and also while results are waiting to be polled. After a restore, `promised`
+        is None until rows or promises arrive.
 
         Raises:
             ClosedError: The operator was created before this process was forked.
@@ -1222,8 +1222,8 @@ class Merge(Operator[_OperatorStats]):
             that polls prepare in advance do not count towards the limit. The property
             `memory_limit` describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: The time column is missing, or does not contain times.
@@ -1246,10 +1246,10 @@ class Merge(Operator[_OperatorStats]):
         """Create another reader for the rows.
 
         Like the readers of T-Gate, each reader receives every row in order and may run on its own
-        thread. A reader starts with the first row not yet received by any reader or poll, so
-        readers created before the first row receive all rows. A merge that has readers cannot
-        itself be polled. Each batch is produced once, by the first reader that needs it, and is
-        kept until the slowest reader has received it. Until then, the rows of the batch count
+        thread. A reader starts with the first row that no reader or poll has received. Readers that
+        are created before any row is received therefore receive all rows. A merge that has readers
+        cannot itself be polled. Each batch is produced once, by the first reader that needs it, and
+        is kept until the slowest reader has received it. Until then, the rows of the batch count
         towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
@@ -1306,8 +1306,8 @@ class MergeReader:
     def poll(self) -> pa.RecordBatch | None:
         """Return the next rows that are final and that this reader has not read, if there are any.
 
-        The call does not wait. None means that no such rows are final yet, or that all sources are
-        closed and this reader has read all rows.
+        The call does not wait. None means that none of the rows this reader needs are final yet, or
+        that all sources are closed and this reader has read all rows.
 
         Example:
             >>> merge = tg.Merge(trades.schema, sources=2)
@@ -1457,8 +1457,8 @@ class AsofJoin(StreamJoin):
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -1473,13 +1473,13 @@ class AsofJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1491,8 +1491,8 @@ class AsofJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type. The error is also
@@ -1503,18 +1503,18 @@ class AsofJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         `backward` and `nearest` keep the last right row for each key, and the right rows that
         waiting left rows may match. `forward` does not keep right rows whose time has passed. Rows
         are removed in groups, so the operator may temporarily hold up to twice as many rows as it
-        needs. A `where` that reads both sides, or whose evaluation can fail, may need older rows.
-        In that case, all right rows within `tolerance` are kept, or all right rows if no
+        needs. If `where` reads both sides, or if its evaluation can fail, older rows may also be
+        needed. In that case, all right rows within `tolerance` are kept, or all right rows if no
         `tolerance` is given.
 
         If any left rows are final, a poll costs as much as an `asof_join` of the waiting left rows
-        and the right rows that are kept.
+        with the right rows kept.
 
         In memory, each row has an overhead of 40 bytes.
     """
@@ -1549,17 +1549,18 @@ class IntervalJoin(StreamJoin):
     This is the interval join for push sources (the online interval join from section 2.2 of PPOIJ).
     Each side may have any number of sources. The operator ignores late rows, and otherwise returns
     the same rows as `interval_join`. A pair is emitted as soon as no source can deliver a row that
-    precedes the later row of the pair. Rows are in *merged order*: by time, then source (left
-    sources first), then position. In left, right, full and anti joins, an unmatched row is emitted
-    once no further row can match it. Rows are kept only as long as later rows may match them.
+    precedes the pair's later row. Rows are in *merged order*: by time, then source (left sources
+    first), then position. In left, right, full and anti joins, an unmatched row is emitted once no
+    further row can match it. Rows are kept only as long as later rows may match them.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
-    later row in merged order, then by their earlier row. An unmatched row is emitted after all
-    pairs whose time is the last time at which the row could have matched. For a left row, the last
-    time is its own time plus `upper`; for a right row, it is its own time minus `lower`. This last
-    time is never earlier than the row's own time. If `closed` excludes the end of the interval, the
-    last time is one unit earlier. If an end is given as an expression, `max_width` takes its place.
+    later row in merged order, then by their earlier row. Each row has a last time at which it can
+    match. If the row remains unmatched, it is emitted after all pairs with this time. For a left
+    row, the last time is the row's own time plus `upper`. For a right row, it is the row's own time
+    minus `lower`. This last time is never earlier than the row's own time. If `closed` excludes the
+    end of the interval, the last time is one unit earlier. If an end is given as an expression,
+    `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1637,9 +1638,9 @@ class IntervalJoin(StreamJoin):
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -1662,40 +1663,40 @@ class IntervalJoin(StreamJoin):
             matches. Partners are aggregated in time order. Partners with equal times keep the
             merged order.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         max_width: The maximum distance between a row's time and an interval end that is given as an
-            expression. `max_width` accepts the same values as `lateness`. The option is required
-            for such an end, because it determines how long rows are kept and which rows are
-            compared. A greater width means that more rows are compared. A row with an end that is
-            farther away is set aside, like a late row.
+            expression. `max_width` accepts the same values as `lateness`. `max_width` is required
+            if an end is an expression, because it determines how long rows are kept and which rows
+            are compared. A greater width means that more rows are compared. A row with an end that
+            is farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
-            1). The load is the number of comparisons that one thread makes, as a multiple of the
-            mean over all threads. The factor must be at least 1. With a smaller factor, more keys
-            are split, and several threads examine each row of a split key. None means 1.2.
+            1). A thread's load is the number of comparisons it performs, divided by the mean over
+            all threads. The factor must be at least 1. With a smaller factor, more keys are split,
+            and several threads examine each row of a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         parallelism: The assignment of keys to threads. `key`: all rows with the same key are
             processed by one thread. `data`: every thread stores all rows, and each thread finds the
             matches for its share of the rows. `hybrid`: the number of threads for a key depends on
             the key's share of all comparisons, which is measured repeatedly. `auto`: without a
-            `where`, the same as `key`. With a `where`, `auto` starts as `key` and becomes `hybrid`
-            once one thread has far more comparisons to make than the others. These patterns are
-            described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`:
-            each key is assigned a team of threads, and keys with more rows have larger teams. Each
-            row is stored by one thread, which looks for matches in the lists of all threads in the
-            team. This is the Scale-OIJ algorithm, included for comparison. With `aggs` or
-            `ordered=False`, only `auto` is allowed.
+            `where`, the same as `key`. With a `where`, `auto` starts as `key` and switches to
+            `hybrid` once one thread has far more comparisons to perform than the others. These
+            patterns are described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1.
+            `scale-oij`: each key is assigned a team of threads, and keys with more rows have larger
+            teams. Each row is stored by one thread, which looks for matches in the lists of all
+            threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
+            `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -1712,8 +1713,8 @@ class IntervalJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -1721,15 +1722,15 @@ class IntervalJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `interval_join` for the same
-        rows in merged order. With `prevailing`, the last right row for each key is also kept. If a
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `interval_join` for the same rows in
+        merged order. With `prevailing`, the last right row for each key is also kept. If a
         user-defined Python function fails, the next poll calls it again.
 
         A poll that emits left rows costs as much as a call to `interval_join` with these left rows
@@ -1773,10 +1774,10 @@ class Aggregate(Operator[_AggregateStats]):
 
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
-    late rows, and otherwise returns the same rows, bit for bit, as `aggregate` with each source as
-    a stream. The rows of a window are emitted as soon as no source can deliver a row that falls
-    into it. Result rows are ordered by window, then by key. Sessions are ordered by their end, then
-    by key, so that an open session does not hold back others.
+    late rows. Otherwise, its results are identical, bit for bit, to those of `aggregate` with each
+    source as a stream. The rows of a window are emitted as soon as no source can deliver a row that
+    falls into it. Result rows are ordered by window, then by key. Sessions are ordered by end time,
+    then by key, so that an open session does not hold back others.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
     pushes or on the number of threads.
@@ -1857,20 +1858,19 @@ class Aggregate(Operator[_AggregateStats]):
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for pushed rows that have not been aggregated yet,
             for late rows, and for the state. None sets no limit. The state that a pushed row may
             add is counted in advance, so every accepted row can be aggregated. Batches that polls
             prepare in advance do not count towards the limit. The property `memory_limit` describes
             how sources and the state share the limit.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -1886,7 +1886,7 @@ class Aggregate(Operator[_AggregateStats]):
         largest.
 
         Some functions need all values in a window (`median`, `quantile`, `count_distinct`,
-        `collect` and `udf`). For these functions, the operator keeps rows instead of states until
+        `collect` and `udf`). For these functions, the operator keeps the rows themselves until
         their windows are complete. A poll that completes a window then takes time proportional to
         the number of rows kept. For sessions, the operator keeps all rows since the start of the
         oldest open session.
@@ -1923,19 +1923,19 @@ class WindowJoin(StreamJoin):
 
     This is the window join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
-    with all rows in the other side's window, so any condition is possible. Comparisons between
-    numeric columns of the two sides, and between their sums and differences, are evaluated by a
-    scan that uses the widest SIMD instructions of the processor. If few pairs match, matching rows
-    are looked up instead.
+    with all rows in the other side's window, so any condition is possible. A scan evaluates
+    comparisons between numeric columns on the two sides, or between sums and differences of such
+    columns. It uses the processor's widest SIMD instructions. If few pairs match, matching rows are
+    looked up instead.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
     row in *merged order* (by time, then source with left sources first, then position), then by
-    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
-    which the row could have matched. With time-based windows, this last time is the row's own time
-    plus the window of its side. With row-based windows, the last time is that of the newer row that
-    pushes the row out of its window. Unmatched rows that are still in row-based windows at the end
-    are emitted in merged order.
+    their earlier row. Each row has a last time at which it can match. If the row remains unmatched,
+    it is emitted after all pairs with this time. With time-based windows, the last time is the
+    row's own time plus its side's window. With row-based windows, it is the time of the newer row
+    that pushes the row out of its window. Unmatched rows that are still in row-based windows at the
+    end are emitted in merged order.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1968,7 +1968,8 @@ class WindowJoin(StreamJoin):
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1988,27 +1989,27 @@ class WindowJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. Both None and 0 mean that the rows
-            are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Either value may be a list with one value per source on that side. Both None and 0 mean
+            that the rows are in order.
         algorithm: The algorithm that divides the comparisons among threads. `auto`: each thread
             processes a share of the new rows. If a sample of pairs shows that lookups by value are
             faster, `auto` looks up matches instead of comparing all pairs. `scalejoin`: rows are
             distributed among the threads round robin, and each thread compares new rows with its
             share of the windows (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as
             published. Each thread reads rows one at a time from one gate, and adds its results to
-            another gate. `splitjoin`: rows are also processed one at a time; one tree distributes
+            another gate. `splitjoin`: rows are also processed one at a time. One tree distributes
             them to the threads, and another tree collects the results (SplitJoin). `cell`: the
             window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
             stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
             condition requires numbers to be equal, rows are looked up in a hash table. Otherwise,
-            rows are sorted by the value in the first band, and looked up if only a few rows are
+            rows are sorted by their value in the first band, and looked up if only a few rows are
             within reach. `handshake`: the two windows flow past each other through the chain of
             threads (the handshake join of Teubner and Mueller). With `handshake`, results are
             therefore emitted only after the left window has passed and subsequent rows have moved
@@ -2037,8 +2038,8 @@ class WindowJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -2046,17 +2047,17 @@ class WindowJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         Keys are compared like other numbers, without an index. If windows are time-based and there
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `window_join` for the same
-        rows in merged order. Row-based windows are not allowed. If a user-defined Python function
-        fails, the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `window_join` for the same rows in
+        merged order. Row-based windows are not allowed. If a user-defined Python function fails,
+        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `window_join` with these left rows
         and all right rows still held. Even polls that emit few left rows are slow if many right
@@ -2095,21 +2096,21 @@ class BandJoin(StreamJoin):
 
     This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
     sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
-    otherwise returns the same rows as `band_join`. The window of each side is indexed by value. A
-    row is added to the index on its own side and looked up in the index on the other side. Pairs
-    outside the band are never examined.
+    otherwise returns the same rows as `band_join`. The window of each side is indexed by value.
+    Each row is added to its own side's index and looked up in the other side's index. Pairs outside
+    the band are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
     row in *merged order* (by time, then source with left sources first, then position), then by
-    their earlier row. An unmatched row is emitted after all pairs whose time is the last time at
-    which the row could have matched. With time-based windows, this last time is the row's own time
-    plus the window of its side. With row-based windows, the last time is that of the newer row that
-    pushes the row out of its window.
+    their earlier row. Each row has a last time at which it can match. If the row remains unmatched,
+    it is emitted after all pairs with this time. With time-based windows, the last time is the
+    row's own time plus its side's window. With row-based windows, it is the time of the newer row
+    that pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
-    row. It is matched with the rows that precede it in merged order within the window; these act as
-    right rows. Each pair of rows therefore appears only once, and no row matches itself. A
+    row. It is matched with the preceding rows, in merged order, that are within the window. These
+    act as right rows. Each pair of rows therefore appears only once, and no row matches itself. A
     self-join keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
@@ -2145,7 +2146,7 @@ class BandJoin(StreamJoin):
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -2155,7 +2156,8 @@ class BandJoin(StreamJoin):
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2183,14 +2185,14 @@ class BandJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The number of left sources and the number of right sources, each from 1 to 32768.
-            None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
-            creates three left sources.
+        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
+            each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
+            left sources.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
-            pair to give each side its own value, starting with the left side. Each item of the pair
-            may be a list with one value per source of that side. If `right` is None, use a single
-            list instead of a pair. Both None and 0 mean that the rows are in order.
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
+            give each side its own value, pass a pair: first the left value, then the right one.
+            Either value may be a list with one value per source on that side. If `right` is None,
+            use a single list instead of a pair. Both None and 0 mean that the rows are in order.
         algorithm: The index for finding matching rows in a side's window: `buckets`, `pim-tree`,
             `im-tree`, `bplus-tree`, `b-chain`, `ib-chain` or `round-robin`. All algorithms return
             the same rows in the same order. With `ibwj` and `ibwj-blocking`, threads run tasks of a
@@ -2218,8 +2220,8 @@ class BandJoin(StreamJoin):
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
-        digest: Whether the operator computes a digest of its results, which `digest()` returns.
-            Each batch is then hashed before it is returned.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type.
@@ -2227,18 +2229,18 @@ class BandJoin(StreamJoin):
         TypeError: An argument has the wrong type.
 
     Note:
-        If `where` fails, for example with a division by zero, all subsequent polls raise the same
-        error until you call `skip`. Otherwise, rows could be missing from later results.
+        If `where` fails, for example because of a division by zero, all subsequent polls raise the
+        same error until you call `skip`. Otherwise, rows could be missing from later results.
 
         With several columns, or with `by`, one column is indexed, and the values in the other
         columns are compared. The indexed column is the one that yields the fewest candidates in an
         initial sample of rows. Later samples may select a different column.
 
-        With `aggs`, a left row is emitted once no further row can become its partner. The position
-        of a left row in the result is determined by the last time at which the row could have had a
-        partner. The result is bit-for-bit identical to the result of `band_join` for the same rows
-        in merged order. Row-based windows are not allowed. If a user-defined Python function fails,
-        the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
+        With `aggs`, a left row is emitted once no further row can become its partner. A left row's
+        position in the result depends on the last time at which the row could have had a partner.
+        The result is bit-for-bit identical to the result of `band_join` for the same rows in merged
+        order. Row-based windows are not allowed. If a user-defined Python function fails, the next
+        poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
 
         A poll that emits left rows costs as much as a call to `band_join` with these left rows and
         all right rows still held. Even polls that emit few left rows are slow if many right rows
@@ -2310,8 +2312,8 @@ def release_memory() -> bool:
 class Digest:
     """A digest of rows that are added batch by batch.
 
-    The size of a digest does not depend on the number of rows. The function `digest` computes the
-    digest of a whole table; its documentation specifies which rows have equal digests.
+    The size of a digest does not depend on the number of rows. The `digest` function computes the
+    digest of a whole table. The documentation of `digest` specifies which rows have equal digests.
 
     Args:
         schema: The columns of the rows: a `pyarrow.Schema`, or data with this schema.
@@ -2376,7 +2378,7 @@ class Digest:
 
     @property
     def unordered(self) -> str:
-        """The digest of the rows regardless of their order, as 32 hexadecimal digits.
+        """An order-independent digest of the rows, as 32 hexadecimal digits.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2389,9 +2391,9 @@ class Digest:
     def sum(self) -> str:
         """The sum from which `unordered` is computed, as 32 hexadecimal digits.
 
-        If the sums for several sets of rows are added modulo 2^128, the result is the sum for all
-        of the rows. Sums can therefore be computed where the rows are stored, as is done for
-        streams on Spark. The sum does not depend on the names and types of the columns.
+        Adding the sums of several sets of rows modulo 2^128 gives the sum for all of these rows.
+        Sums can therefore be computed where the rows are stored, as is done for streams on Spark.
+        The sum does not depend on the names and types of the columns.
 
         Example:
             >>> whole, first, rest = (tg.Digest(trades.schema) for _ in range(3))
@@ -2447,7 +2449,7 @@ class JoinPlan:
         """The columns that the join reads from the left input, in input order.
 
         The list includes the columns that the join compares, the columns that the condition reads,
-        and the columns of the result.
+        and the result columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2475,8 +2477,8 @@ class JoinPlan:
     def needed(self) -> tuple[list[str], list[str]]:
         """The columns that the inputs must contain for the join to return the same result.
 
-        The list includes the columns that the join reads, plus the left columns whose names cause a
-        suffix to be added to right columns.
+        The list includes the columns that the join reads, plus every left column whose name
+        requires a suffix on a right column.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2491,8 +2493,8 @@ class JoinPlan:
     def origins(self) -> list[tuple[str | None, str | None]]:
         """The left and right columns from which each result column is computed.
 
-        If a key has the same name on both sides, and a result row may lack a left row, the key is
-        computed from both columns.
+        If a key has the same name on both sides, and the result may include unmatched right rows,
+        the key is computed from both columns.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2515,7 +2517,7 @@ class JoinPlan:
 
     @property
     def bands(self) -> list[_Reach]:
-        """The columns of a band join, with the smallest and the largest `right - left` of a pair.
+        """The band columns, each with the smallest and largest possible `right - left` of a pair.
 
         A difference is a float if either side is a float, and an integer otherwise. Differences
         between times use the finer of the two sides' units, and differences between decimals use
@@ -2529,7 +2531,7 @@ class JoinPlan:
 
     @property
     def time(self) -> _Reach | None:
-        """The time columns, with the smallest and the largest `right - left` of a pair.
+        """The time columns, with the smallest and largest possible `right - left` of a pair.
 
         The differences use the finer of the two sides' units. None means that there is no bound, as
         for row-based windows. For a band join without windows, `time` itself is None.
@@ -2589,7 +2591,7 @@ class JoinPlan:
 
     @property
     def end_columns(self) -> tuple[list[str], list[str]]:
-        """The columns from which interval ends are computed, on each side.
+        """The columns on each side from which interval ends are computed.
 
         Example:
             >>> from tidegate._tidegate import interval_join_query
@@ -2704,7 +2706,7 @@ class AggregationPlan:
 
     @property
     def windows(self) -> tuple[int, int, int] | None:
-        """The size, advance and offset of the windows, in the finest unit of the time columns.
+        """The windows' size, advance and offset, in the finest unit of the time columns.
 
         None for sessions.
 
@@ -2722,8 +2724,8 @@ class JoinQuery:
     """A description of a join that does not depend on its inputs.
 
     Queries are created by `interval_join_query` and similar functions. A query is immutable and can
-    be pickled. Calls on tables and files, the command and Spark all use queries, so that each
-    option is read in only one place.
+    be pickled. Calls on tables and files, the command and Spark all use queries, so each option is
+    read in only one place.
 
     Example:
         >>> from tidegate._tidegate import interval_join_query
@@ -2792,7 +2794,7 @@ class JoinQuery:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def join_query(function: str, arguments: dict[str, Any]) -> JoinQuery:
-    """Build the query for a function of this name from its arguments."""
+    """Build a query from the arguments of the function with this name."""
 
 @final
 class AggregationQuery:

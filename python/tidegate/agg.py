@@ -199,9 +199,9 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
 def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
     """Add up the values.
 
-    The result has the type int64 for signed integers, uint64 for unsigned integers, decimal128(38)
-    for decimals, and float64 for floats. Integers and decimals are added exactly. If a sum does not
-    fit into its type, an error that names the window is raised.
+    The result type is int64 for signed integers, uint64 for unsigned integers, decimal128(38) for
+    decimals, and float64 for floats. Integers and decimals are added exactly. If a sum does not fit
+    into its type, an error that names the window is raised.
 
     Args:
         column: A column of numbers.

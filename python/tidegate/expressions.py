@@ -55,9 +55,9 @@ class _Level(IntEnum):
 class Expr:
     """An expression over the columns of a left row and a right row.
 
-    Expressions are created by operators on the columns of `tidegate.left` and `tidegate.right`, or
-    of `tidegate.row`, but never by calling the constructor. An expression has no truth value. The
-    types of its columns are checked when it is passed to a call.
+    Create expressions by applying operators to the columns of `tidegate.left` and `tidegate.right`,
+    or of `tidegate.row`. Do not call the constructor. An expression has no truth value. The column
+    types are checked when the expression is passed to a call.
 
     Literals may be Python values (bool, int, float, str, bytes, Decimal, datetime, date, timedelta,
     None) or numpy scalars of the same kinds.
@@ -214,9 +214,9 @@ class Expr:
     def matches(self, pattern: str) -> Expr:
         """Return whether a regular expression matches anywhere in a string.
 
-        The syntax of the pattern is that of Rust's `regex` crate. This syntax is similar to that of
-        Python's `re`, but without backreferences and look-around, so the cost is proportional to
-        the length of the string.
+        The pattern uses the syntax of Rust's `regex` crate. This syntax resembles that of Python's
+        `re`, but has no backreferences or look-around. The cost is therefore proportional to the
+        string's length.
 
         Example:
             >>> tidegate.left.name.matches("^Gate [0-9]+$")
@@ -310,7 +310,7 @@ class Expr:
         return _called("coalesce", self, *others)
 
     def extract(self, part: str) -> Expr:
-        """Return a part of a date or time, in the time zone of its column, as an integer.
+        """Return a part of a date or time as an integer, in the column's time zone.
 
         Args:
             part: `year`, `quarter`, `month`, `week` (of the ISO year), `day`, `dow` (0 is Sunday),

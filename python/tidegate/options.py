@@ -1,10 +1,9 @@
-"""The name, type, default and description of each option of joins, aggregations and merges.
+"""The name, type, default and description of each join, aggregation and merge option.
 
-This table is the single source for the signatures and docstrings of `tidegate`, the native classes
-and the joins of `tidegate.spark`, and for the options of the command. `make options` writes the
-signatures and docstrings into their files, and a test checks that they are up to date. A new option
-therefore needs only two things: an entry here, and code in the native query or the Spark plan that
-reads it.
+The signatures and docstrings of `tidegate`, of the native classes and of the `tidegate.spark` joins
+come from this table, and so do the command's options. `make options` writes the signatures and
+docstrings into their files, and a test checks that they are up to date. A new option therefore
+needs only two things: an entry here, and code in the native query or the Spark plan that reads it.
 
 Options are listed in the order in which they appear in signatures. An option may have several
 entries, because its meaning can differ between functions. Each entry lists the functions and
@@ -211,11 +210,11 @@ OPTIONS: tuple[Option, ...] = (
         ("band_join", "BandJoin"),
         """
         The maximum distance between the values in two matching rows. Give one distance for all
-        columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For integer times, the distance must be an integer. For dates and
-        timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as "250ms". A
-        pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None sets no
-        bound.
+        columns, a list with one distance per column, or a mapping from left column names to
+        distances. A distance is a number. For integer times, the distance must be an integer. For
+        dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string such as
+        "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`, where None
+        sets no bound.
         """,
         command=OfCommand(
             "The maximum distance between values: one for all columns, or one per column.",
@@ -250,8 +249,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
-        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, starting with the left side.
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
+        its own window, pass a pair: first the left window, then the right one.
         """,
         default="None",
     ),
@@ -262,8 +261,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
         string such as "15m", or an integer if times are integers. For a row-based window, use
-        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. Use a pair to give
-        each side its own window, starting with the left side.
+        `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
+        its own window, pass a pair: first the left window, then the right one.
         """,
     ),
     Option(
@@ -274,10 +273,11 @@ OPTIONS: tuple[Option, ...] = (
         The start of the interval, as a distance from the left row's time. If the value is negative,
         the interval starts before that time. Give a timedelta, a numpy timedelta64 or a string such
         as "1h30m", "-5s" or "250ms". If times are integers, give an integer in the same unit. None
-        sets no bound. To set the start for each row, give an expression over the columns of one
-        side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a duration
-        or an integer. An expression over left columns may also return a time, which is then used as
-        the start itself. If the expression is null for a row, that row does not match any row.
+        sets no bound. To set a separate start for each row, pass an expression over the columns of
+        one side, such as `-tg.left.tolerance`, or its SQL text. The expression must return a
+        duration or an integer. An expression over left columns may also return a time, which is
+        then used as the start itself. If the expression is null for a row, that row does not match
+        any row.
         """,
         command=OfCommand(
             "The smallest right time minus left time.", metavar="DURATION|EXPR", read="bound"
@@ -331,7 +331,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The streams or tables to merge, which can be Arrow data, paths, datasets, lazy frames,
         record arrays or dicts of arrays. There must be at least one stream, and all streams must
-        have the same columns. If only a single path is given, each of its files is a stream. The
+        have the same columns. If you pass a single path, each file at that path is a stream. The
         streams are numbered from 0 in the order given.
         """,
         is_input=True,
@@ -518,8 +518,8 @@ OPTIONS: tuple[Option, ...] = (
         windows share. `slices` keeps separate states for each stream, and combines slices into
         windows. The other algorithms are designs from section 5 of the paper, included for
         comparison. In `mq` and `mq-lf`, one thread merges the streams and updates the windows. The
-        queues of `mq` have locks, and those of `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a
-        gate merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
+        queues in `mq` use locks; those in `mq-lf` are lock-free. In `tumlsc` and `tumlmc`, a gate
+        merges the streams. The windows are updated by one thread in `tumlsc`, and by many in
         `tumlmc`. In `wiml`, the streams are not merged, and each stream updates the windows
         independently. The designs from the paper process rows one at a time and need far more time
         and memory. Sessions always use a separate algorithm.
@@ -552,10 +552,10 @@ OPTIONS: tuple[Option, ...] = (
         "DataFrame",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other a table, the call reads the table once
-        and sends the whole table to every task of every micro-batch. The results for a row of the
-        stream are then emitted in the micro-batch in which the row arrives. The stream needs no
-        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        The right side. If one side is a stream and the other side is a table, the call reads the
+        table once and sends the whole table to every task of every micro-batch. The results for a
+        row of the stream are then emitted in the micro-batch in which the row arrives. The stream
+        needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -597,13 +597,13 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times are
-        integers. None sets no bound. To set the bound separately for each row, give an expression
-        over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The
-        expression must return a duration or an integer. An expression over left columns may also
-        return a time, which is then the end of the interval itself. If the expression is null for a
-        row, that row does not match any row. With an expression, the rows of tables are divided by
-        the interval of each row, as in `overlap_join`, so a few wide intervals cause only a few
-        copies. For streams, see `max_width`.
+        integers. None sets no bound. To set a separate bound for each row, pass an expression over
+        the columns of one side, such as `-tidegate.left.tolerance`, or its SQL text. The expression
+        must return a duration or an integer. An expression over left columns may also return a
+        time, which is then the end of the interval itself. If the expression is null for a row,
+        that row does not match any row. With an expression, a table's rows are divided by each
+        row's interval, as in `overlap_join`, so a few wide intervals cause only a few copies. For
+        streams, see `max_width`.
         """,
     ),
     Option(
@@ -621,9 +621,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.window_join",),
         """
         The length of time that a row stays in its side's window: a duration, or an integer if times
-        are integers. Use a pair to give each side its own window, starting with the left side.
-        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
-        order beyond their times, so "the last n rows" is undefined if times are equal.
+        are integers. To give each side its own window, pass a pair: first the left window, then the
+        right one. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame
+        have no order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
     ),
     Option(
@@ -632,10 +632,10 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The maximum distance between the values in two matching rows. Give one distance for all
-        columns, a list with one distance per column, or a mapping from left names to distances. A
-        distance is a number. For integer times, the distance must be an integer. For dates and
-        timestamps, the distance is a duration. A pair `(below, above)` means `l.on - below <= r.on
-        <= l.on + above`, where None sets no bound.
+        columns, a list with one distance per column, or a mapping from left column names to
+        distances. A distance is a number. For integer times, the distance must be an integer. For
+        dates and timestamps, the distance is a duration. A pair `(below, above)` means `l.on -
+        below <= r.on <= l.on + above`, where None sets no bound.
         """,
     ),
     Option(
@@ -655,9 +655,9 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.band_join",),
         """
         The length of time that a row stays in its side's window: a duration, or an integer if times
-        are integers. Use a pair to give each side its own window, starting with the left side.
-        Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame have no
-        order beyond their times, so "the last n rows" is undefined if times are equal.
+        are integers. To give each side its own window, pass a pair: first the left window, then the
+        right one. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a DataFrame
+        have no order beyond their times, so "the last n rows" is undefined if times are equal.
         """,
         default="None",
     ),
@@ -679,7 +679,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         Which right row matches. `backward`: the last right row with `r.on <= l.on`. `forward`:
         the first right row with `r.on >= l.on`. `nearest`: the right row with the smallest
-        `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are equally far away.
+        `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier row.
         """,
         default="'backward'",
         command=OfCommand(
@@ -812,11 +812,11 @@ OPTIONS: tuple[Option, ...] = (
         once, with aggregates over its partners, which are the right rows that it matches. If times
         are compared, partners are aggregated in time order. Spark does not preserve the order of
         rows, so right rows with equal times are ordered by value. Such rows are compared by the
-        first column of `on`, then by the other columns that the join reads, in DataFrame order,
+        first column of `on`, then, in DataFrame order, by the other columns that the join reads,
         with nulls last. Structs are compared field by field, and arrays and maps element by
         element. For streams, the division into micro-batches does not affect the result. A left row
-        is emitted once the watermark has passed all its possible partners, so an interval join of
-        streams requires an upper bound.
+        is emitted once the watermark has passed all possible partners of the row, so an interval
+        join of streams requires an upper bound.
         """,
         default="None",
     ),
@@ -866,8 +866,9 @@ OPTIONS: tuple[Option, ...] = (
         ("overlap_join", "spark.overlap_join"),
         """
         Whether intervals include their ends. They always include their start. `both`: intervals
-        include their ends, so intervals that touch overlap. `left`: intervals exclude their ends,
-        so intervals that touch do not overlap, and empty intervals do not overlap any interval.
+        include their ends, so two intervals that merely touch also overlap. `left`: intervals
+        exclude their ends, so intervals that touch do not overlap, and empty intervals do not
+        overlap any interval.
         """,
         default="'both'",
         command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
@@ -877,9 +878,9 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join", "IntervalJoin"),
         """
-        Whether the last right row before the interval that has the same key also counts as a
-        partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound,
-        and bounds that are the same for all rows.
+        Whether the last right row with the same key before the interval also counts as a partner.
+        The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower` bound, and bounds
+        that are the same for all rows.
         """,
         default="False",
         command=OfCommand(
@@ -891,11 +892,11 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether the last right row before the interval that has the same key also counts as a
-        partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
-        bound. The last row before an interval may be arbitrarily old, so a slice of time would need
-        copies of all earlier right rows. Streams are therefore divided only by key, and the last
-        right row for each key is kept indefinitely.
+        Whether the last right row with the same key before the interval also counts as a partner.
+        The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower` bound. The
+        last row before an interval may be arbitrarily old, so a time slice would need copies of all
+        earlier right rows. Streams are therefore divided only by key, and the last right row for
+        each key is kept indefinitely.
         """,
         default="False",
     ),
@@ -932,10 +933,10 @@ OPTIONS: tuple[Option, ...] = (
         ("IntervalJoin",),
         """
         The maximum distance between a row's time and an interval end that is given as an
-        expression. `max_width` accepts the same values as `lateness`. The option is required for
-        such an end, because it determines how long rows are kept and which rows are compared. A
-        greater width means that more rows are compared. A row with an end that is farther away is
-        set aside, like a late row.
+        expression. `max_width` accepts the same values as `lateness`. `max_width` is required if an
+        end is an expression, because it determines how long rows are kept and which rows are
+        compared. A greater width means that more rows are compared. A row with an end that is
+        farther away is set aside, like a late row.
         """,
         default="None",
         command=OfCommand(
@@ -951,7 +952,7 @@ OPTIONS: tuple[Option, ...] = (
         ("spark.interval_join",),
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
-        that is computed from columns. `max_width` is required if there is such an end, because it
+        that is computed from columns. `max_width` is required for computed ends, because it
         determines how long rows are kept. A row with an end that is farther away is set aside, like
         a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
         otherwise, it is dropped.
@@ -963,10 +964,10 @@ OPTIONS: tuple[Option, ...] = (
         "float | None",
         ("IntervalJoin",),
         """
-        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). The load is
-        the number of comparisons that one thread makes, as a multiple of the mean over all threads.
-        The factor must be at least 1. With a smaller factor, more keys are split, and several
-        threads examine each row of a split key. None means 1.2.
+        The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). A thread's
+        load is the number of comparisons it performs, divided by the mean over all threads. The
+        factor must be at least 1. With a smaller factor, more keys are split, and several threads
+        examine each row of a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -1051,10 +1052,10 @@ OPTIONS: tuple[Option, ...] = (
         ("window_join",),
         """
         The algorithm that finds matching rows. All algorithms return the same result. `auto` uses
-        an index on `by`: the window of each left row is a range of right rows, and all rows in this
+        an index on `by`: each left row's window is a range of right rows, and all rows in this
         range are compared. If `where` compares numbers, and a sample of pairs shows that an index
-        on one of these numbers is faster, `auto` uses this index instead. The other algorithms are
-        from research papers, and process both tables as streams: `scalejoin`, `scalejoin-gates`,
+        on one of these numbers is faster, `auto` uses this index instead. The other algorithms come
+        from research papers and process both tables as streams: `scalejoin`, `scalejoin-gates`,
         `splitjoin`, `cell`, `three-step`, `handshake` and `low-latency-handshake`. These algorithms
         need eight bytes per pair, and compare keys like other numbers.
         """,
@@ -1065,8 +1066,7 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The number of left sources and the number of right sources, each from 1 to 32768. None
-        means one of each.
+        The numbers of left and right sources, each from 1 to 32768. None means one of each.
         """,
         default="None",
     ),
@@ -1075,9 +1075,8 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("BandJoin",),
         """
-        The number of left sources and the number of right sources, each from 1 to 32768. None
-        means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
-        creates three left sources.
+        The numbers of left and right sources, each from 1 to 32768. None means one of each. If
+        `right` is None, there are no right sources: `sources=(3, 0)` creates three left sources.
         """,
         default="None",
     ),
@@ -1087,9 +1086,9 @@ OPTIONS: tuple[Option, ...] = (
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, starting with the left side. Each item of the pair may be a
-        list with one value per source of that side. Both None and 0 mean that the rows are in
+        timedelta64, a string such as "250ms", or an integer if times are integers. To give each
+        side its own value, pass a pair: first the left value, then the right one. Either value may
+        be a list with one value per source on that side. Both None and 0 mean that the rows are in
         order.
         """,
         default="None",
@@ -1100,10 +1099,10 @@ OPTIONS: tuple[Option, ...] = (
         ("BandJoin",),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
-        timedelta64, a string such as "250ms", or an integer if times are integers. Use a pair to
-        give each side its own value, starting with the left side. Each item of the pair may be a
-        list with one value per source of that side. If `right` is None, use a single list instead
-        of a pair. Both None and 0 mean that the rows are in order.
+        timedelta64, a string such as "250ms", or an integer if times are integers. To give each
+        side its own value, pass a pair: first the left value, then the right one. Either value may
+        be a list with one value per source on that side. If `right` is None, use a single list
+        instead of a pair. Both None and 0 mean that the rows are in order.
         """,
         default="None",
     ),
@@ -1116,12 +1115,12 @@ OPTIONS: tuple[Option, ...] = (
         thread. `data`: every thread stores all rows, and each thread finds the matches for its
         share of the rows. `hybrid`: the number of threads for a key depends on the key's share of
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
-        With a `where`, `auto` starts as `key` and becomes `hybrid` once one thread has far more
-        comparisons to make than the others. These patterns are described in section 3 of the PPOIJ
-        paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of threads, and
-        keys with more rows have larger teams. Each row is stored by one thread, which looks for
-        matches in the lists of all threads in the team. This is the Scale-OIJ algorithm, included
-        for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
+        With a `where`, `auto` starts as `key` and switches to `hybrid` once one thread has far more
+        comparisons to perform than the others. These patterns are described in section 3 of the
+        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of
+        threads, and keys with more rows have larger teams. Each row is stored by one thread, which
+        looks for matches in the lists of all threads in the team. This is the Scale-OIJ algorithm,
+        included for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1136,22 +1135,22 @@ OPTIONS: tuple[Option, ...] = (
         threads round robin, and each thread compares new rows with its share of the windows
         (ScaleJoin, Algorithm 1). `scalejoin-gates`: ScaleJoin as published. Each thread reads rows
         one at a time from one gate, and adds its results to another gate. `splitjoin`: rows are
-        also processed one at a time; one tree distributes them to the threads, and another tree
+        also processed one at a time. One tree distributes them to the threads, and another tree
         collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
         into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
         and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
         14). If the condition requires numbers to be equal, rows are looked up in a hash table.
-        Otherwise, rows are sorted by the value in the first band, and looked up if only a few rows
-        are within reach. `handshake`: the two windows flow past each other through the chain of
-        threads (the handshake join of Teubner and Mueller). With `handshake`, results are therefore
-        emitted only after the left window has passed and subsequent rows have moved the chain
-        forward. How many results are held back depends on the number of threads. These results are
-        released when a snapshot is taken or all sources are closed. Results that are held back do
-        not count towards the memory limit. Expired rows are removed when further rows arrive, not
-        when sources call `advance`. With `scalejoin-gates` and both handshake joins, threads
-        continue to process the rows of a poll after the poll has returned. With `aggs`, only `auto`
-        is allowed.
+        Otherwise, rows are sorted by their value in the first band, and looked up if only a few
+        rows are within reach. `handshake`: the two windows flow past each other through the chain
+        of threads (the handshake join of Teubner and Mueller). With `handshake`, results are
+        therefore emitted only after the left window has passed and subsequent rows have moved the
+        chain forward. How many results are held back depends on the number of threads. These
+        results are released when a snapshot is taken or all sources are closed. Results that are
+        held back do not count towards the memory limit. Expired rows are removed when further rows
+        arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake joins,
+        threads continue to process the rows of a poll after the poll has returned. With `aggs`,
+        only `auto` is allowed.
         """,
         default="'auto'",
     ),
@@ -1279,9 +1278,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
-        requires `memory_limit`. Use a pair to give each side its own value, starting with the left
-        side. If a row is further out of order, an `OrderError` is raised. With None, an input that
-        is not known to be in order is sorted in temporary files.
+        requires `memory_limit`. To give each side its own value, pass a pair: first the left value,
+        then the right one. If a row is further out of order, an `OrderError` is raised. With None,
+        an input that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1396,8 +1395,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         (*OPERATORS, "Merge", "Aggregate"),
         """
-        Whether the operator computes a digest of its results, which `digest()` returns. Each
-        batch is then hashed before it is returned.
+        Whether the operator computes a digest of its results. The `digest()` method returns the
+        digest. Each batch is then hashed before it is returned.
         """,
         default="False",
     ),
@@ -1406,9 +1405,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless it has more than this number; in
-        that case, some are merged. For streams, `partitions` is the number of buckets that keys are
+        The number of partitions. The default depends on the numbers of cores and rows. A side that
+        is not shuffled keeps its partitions, unless there are more than this number. In that case,
+        some of them are merged. For streams, `partitions` is the number of buckets that keys are
         divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
         at most 64. A restarted query must use the same number.
         """,
@@ -1419,9 +1418,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.overlap_join",),
         """
-        The number of partitions. The default depends on the number of cores and the number of rows.
-        A side that is not shuffled keeps its partitions, unless it has more than this number; in
-        that case, some are merged.
+        The number of partitions. The default depends on the numbers of cores and rows. A side that
+        is not shuffled keeps its partitions, unless there are more than this number. In that case,
+        some of them are merged.
         """,
         default="None",
     ),
@@ -1434,23 +1433,23 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
-        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and the
+        rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
         intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
         tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
         estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
-        cheaper, the existing partitions of both sides if they are balanced and each contains all
-        rows of its keys, and the division whose fullest partition is the smallest. Rows are not
-        sampled if a side is small and an estimate shows that the other forms would cost more.
-        Sampling is also skipped if file metadata shows that there are few rows, or that bins are
-        not clearly more expensive. For streams, `key` divides the rows only by key. `time` assigns
-        slices of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-        rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each key
-        at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and `hybrid`
-        do not support intervals without an end. Without `by`, a join with such intervals has a
-        single bucket, and therefore a single task.
+        cheaper, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more. Sampling is also skipped if file metadata shows that there are few
+        rows, or that bins are not clearly more expensive. For streams, `key` divides the rows only
+        by key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's rows.
+        Rows near slice borders are copied. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
+        has a single bucket, and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1463,18 +1462,18 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `value`: rows are divided into slices of values,
-        and the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
-        heavy keys are split by value. If a single value has more rows than a partition should have,
-        the rows of one side are divided further by hash, and the rows of the other side are copied.
-        A full join does not divide single values, because neither side can be copied. `auto`:
+        partitioned by the keys are not shuffled. `value`: rows are divided into value slices, and
+        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        keys are split by value. If a single value has more rows than a partition should have, the
+        rows of one side are divided further by hash, and the rows of the other side are copied. A
+        full join does not divide single values, because neither side can be copied. `auto`:
         `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
         from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
-        assigns slices of values to the buckets in turn, to spread out the rows of a heavy key, and
-        copies the rows near the border of a slice. `hybrid` also assigns slices in turn, but starts
-        each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value`
-        and `hybrid` do not support bands without an end. Without `by`, a join with such a band has
-        a single bucket, and therefore a single task.
+        assigns value slices to the buckets in turn, to spread out a heavy key's rows. Rows near
+        slice borders are copied. `hybrid` also assigns slices in turn, but starts each key at a
+        different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do
+        not support bands without an end. Without `by`, a join with such a band has a single bucket,
+        and therefore a single task.
         """,
         default="'auto'",
     ),
@@ -1487,15 +1486,15 @@ OPTIONS: tuple[Option, ...] = (
         and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
-        already partitioned by the keys are not shuffled. `time`: rows are divided into slices of
-        time. For each key, each slice also receives the nearest right rows outside it: each task
+        already partitioned by the keys are not shuffled. `time`: rows are divided into time slices.
+        For each key, each slice also receives the nearest right rows outside the slice. Each task
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
-        both sides if they are balanced and each contains all rows of its keys. If not, `auto` uses
-        the division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
-        slices of time. For streams, `key` divides the rows only by key. `time` assigns slices of
-        time to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+        both sides if they are balanced and each partition contains all rows with its keys. If not,
+        `auto` uses the division whose fullest partition is the smallest in a sample. Without `by`,
+        `auto` uses time slices. For streams, `key` divides the rows only by key. `time` assigns
+        time slices to the buckets in turn, and copies all right rows within `tolerance` of a slice.
         `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
         and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
         neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
@@ -1511,14 +1510,14 @@ OPTIONS: tuple[Option, ...] = (
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
-        partitioned by the keys are not shuffled. `time`: rows are divided into slices of time, and
-        each row is sent to all slices in which it may have matching rows. `hybrid`: rows are
-        divided into buckets by key, and heavy keys are split by time. `auto` chooses the form with
-        the lowest estimated cost, and `explain` shows the estimates. The candidates are `broadcast`
-        if a side is small, the existing partitions of both sides if they are balanced and each
-        contains all rows of its keys, and the division whose fullest partition is the smallest.
-        Rows are not sampled if a side is small and an estimate shows that the other forms would
-        cost more, or if file metadata shows that there are few rows.
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+        each row is sent to all slices in which it may have matches. `hybrid`: rows are divided into
+        buckets by key, and heavy keys are split by time. `auto` chooses the form with the lowest
+        estimated cost, and `explain` shows the estimates. The candidates are `broadcast` if a side
+        is small, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more, or if file metadata shows that there are few rows.
         """,
         default="'auto'",
     ),
@@ -1541,8 +1540,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         A function that processes each `pyarrow.RecordBatch` of the result before the rows are
         returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-        receives only some of the rows at a time, so combine the partial results of an aggregate
-        with a `groupBy`.
+        receives only some of the rows at a time, so combine an aggregate's partial results with a
+        `groupBy`.
         """,
         default="None",
     ),

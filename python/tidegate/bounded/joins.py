@@ -164,7 +164,7 @@ class _Part:
     batch: pa.RecordBatch
     starts: Integers
     until: Integers
-    """For each row, the last time at which it may match: its own time or its end."""
+    """The last time at which each row may match: the row's own time or its end."""
 
     rows: Integers | None = None
     """The row numbers of right rows; None unless the join returns unmatched right rows."""

@@ -17,7 +17,7 @@ SIDES = 2
 
 @dataclass(frozen=True)
 class Limits:
-    """The memory limit of a call in bytes, and the lateness of its rows."""
+    """A call's memory limit in bytes, and the lateness of its rows."""
 
     memory: int
     lateness: Bound | tuple[Bound, Bound]

@@ -1,4 +1,4 @@
-"""Reads the rows of an input in time order, after determining whether they are in order.
+"""Reads an input's rows in time order, after checking whether they are already in order.
 
 A column `PLACE` is added to each batch. The column contains the time as a 64-bit integer, in the
 finest unit of all inputs.
@@ -261,7 +261,7 @@ class Ordered:
             raise tidegate.TidegateError(message)
 
     def _placed(self, few: Iterator[pa.RecordBatch]) -> Steps:
-        """Yield rows as they are read, with the column `PLACE` added."""
+        """Yield rows as they are read, with the `PLACE` column added."""
         try:
             for batch in few:
                 yield self._with_places(batch)

@@ -16,8 +16,8 @@ class Result:
     Args:
         schema: The schema of every batch. Dictionaries have 32-bit indices, because the total
             number of distinct values is unknown.
-        batches: An iterator over batches that occasionally yields None, so that it notices when the
-            reader is closed.
+        batches: An iterator over batches. It occasionally yields None, so that a closed reader is
+            noticed.
         stats: A function that returns statistics about the work so far.
         max_rows: The maximum number of rows.
     """
@@ -81,7 +81,7 @@ def table(reader: Any, limit: int, batches: str) -> pa.Table:  # noqa: ANN401 - 
 
     Args:
         reader: The reader.
-        limit: The memory limit of the call; the table may use half of it.
+        limit: The call's memory limit. The table may use half of this limit.
         batches: The name of the function that returns batches, used in error messages.
 
     Raises:

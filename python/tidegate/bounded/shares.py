@@ -76,15 +76,15 @@ class Shares:
         return self._rows // 10
 
     def slice_with(self, carried: int) -> int:
-        """Return the size of a slice whose window begins with `carried` bytes of the previous one.
+        """Return the size of a slice whose window shares `carried` bytes with the previous window.
 
-        These bytes are processed again for each slice, so a slice should be at least this size.
+        The shared bytes are processed again for each slice, so a slice should be at least as large.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 
     @property
     def window(self) -> int:
-        """The number of bytes that are available for the right rows within reach of a slice."""
+        """The number of bytes available for the right rows within a slice's reach."""
         return self._rows * 3 // 10
 
     @property
@@ -129,7 +129,7 @@ class Shares:
         return max(1, self.state // (PUSHES * PUSHED_BYTES))
 
     def rows_merged(self, schema: pa.Schema) -> int:
-        """Return the number of rows per batch of a sorted run; memory holds about three batches."""
+        """Return the number of rows per batch in a sorted run. Memory holds about three batches."""
         return rows_in(self._rows // (4 * 3 * STREAMS), schema, 1 << 16)
 
     def rows_made(self, schema: pa.Schema, threads: int) -> int:
@@ -138,7 +138,7 @@ class Shares:
 
 
 def rows_in(size: int, schema: pa.Schema, most: int) -> int:
-    """Return the approximate number of rows that fit into a number of bytes."""
+    """Return the approximate number of rows that fit into `size` bytes."""
     return max(LEAST_ROWS, min(most, size // row_bytes(schema)))
 
 

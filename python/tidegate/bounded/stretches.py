@@ -8,7 +8,7 @@ can therefore be put in time order independently, and no times need to be read b
                           ├─c─┤
     stretches   ├─a─┤├───b c──┤├─d─┤
 
-The result is the same as that of a stable sort of the whole table: rows with equal times keep the
+The result is the same as after a stable sort of the whole table: rows with equal times keep the
 order of the files.
 """
 
@@ -21,7 +21,7 @@ Stretch = list[Group]
 
 
 def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
-    """Return the stretches of a table in time order, each with its row groups in file order.
+    """Return a table's stretches in time order, each with its row groups in file order.
 
     The result is None if the table contains files other than Parquet files, if the statistics for a
     row group contain no times, or if they show that the group contains a null time.
@@ -36,7 +36,7 @@ def stretches(table: OpenTable, on: str) -> list[Stretch] | None:
 
 
 def parted(found: Sequence[Span]) -> list[list[int]]:
-    """Return, for each stretch, the numbers of its spans.
+    """Return the span numbers of each stretch.
 
     Two spans that touch are in different stretches only if the earlier span has the lower number,
     so that rows with equal times keep the order of the files.

@@ -1,4 +1,4 @@
-"""Computes digests of inputs of any kind."""
+"""Computes digests of all kinds of inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def digest(data: Any, *, ordered: bool, threads: int | None) -> str:  # noqa: AN
 
 
 def update(self: _tidegate.Digest, data: Any, *, threads: int | None = None) -> None:  # noqa: ANN401 - any input
-    """Add rows to a digest; this is the method `Digest.update`."""
+    """Add rows to a digest. This function becomes the `Digest.update` method."""
     self._update(arrow(data), threads)
 
 

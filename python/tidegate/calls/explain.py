@@ -189,7 +189,7 @@ _PLANNERS: dict[object, Planner] = {
 
 
 def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object) -> str:
-    """Explain what a call would do: the chosen algorithm, its index, its threads and its memory.
+    """Explain how a call would run: its algorithm, index, threads and memory.
 
     Only the schemas of the inputs are read. If a reader does not expose its schema, it is consumed.
 
@@ -205,7 +205,7 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
 
     Returns:
         A description that is a few lines long. If a function whose name ends in `_batches` reads
-        files, one line shows whether the files are read whole or slice by slice. With a
+        files, one line shows whether the files are read in full or slice by slice. With a
         `memory_limit`, this line also shows how the rows of each input are brought into time order.
         To determine this, the statistics in Parquet files are read.
 

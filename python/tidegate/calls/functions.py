@@ -75,8 +75,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
-    candidate that is nearest in time is the match. If several candidates share the nearest time,
-    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    candidate that is nearest in time is the match. If several nearest candidates have the same
+    time, the last one matches if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
@@ -114,8 +114,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -138,14 +138,15 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Each left row produces at most one result row. Rows
-        are in the order of the left rows, regardless of the number of threads.
+        name on both sides appears only once. Each left row produces at most one result row. Result
+        rows follow the order of the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -200,8 +201,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
-    candidate that is nearest in time is the match. If several candidates share the nearest time,
-    the match is the last of them if this time is before `l.on`, and the first of them if it is
+    candidate that is nearest in time is the match. If several nearest candidates have the same
+    time, the last one matches if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
@@ -227,8 +228,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a timedelta, a numpy timedelta64, or a
             string such as "1h30m" or "250ms". If times are integers, give an integer in the same
             unit. None sets no bound.
@@ -251,16 +252,17 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Each left row produces at most one result row. Rows are in the order of the left
-        rows, regardless of the number of threads.
+        only once. Each left row produces at most one result row. Result rows follow the order of
+        the left rows, regardless of the number of threads.
 
     Raises:
         SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
@@ -276,8 +278,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
 
     Note:
         The call needs memory for the inputs and for a few batches that have been produced but not
-        read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in time
-        order, the call needs up to 60 bytes per row, or up to 80 with `where`.
+        yet read, plus 12 bytes per left row and 4 bytes per right row. For rows that are not in
+        time order, the call needs up to 60 bytes per row, or up to 80 with `where`.
     """
     return joins.batches(_tidegate.asof_join_query, locals())
 
@@ -351,7 +353,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -361,7 +363,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -407,15 +410,16 @@ def band_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -499,7 +503,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a timedelta, a numpy timedelta64 or a string
             such as "250ms". A pair `(below, above)` means `l.on - below <= r.on <= l.on + above`,
@@ -509,7 +513,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -557,16 +562,17 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -663,9 +669,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -688,8 +694,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -703,15 +709,16 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -801,9 +808,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
-            the same unit. None sets no bound. To set the start for each row, give an expression
-            over the columns of one side, such as `-tg.left.tolerance`, or its SQL text. The
-            expression must return a duration or an integer. An expression over left columns may
+            the same unit. None sets no bound. To set a separate start for each row, pass an
+            expression over the columns of one side, such as `-tg.left.tolerance`, or its SQL text.
+            The expression must return a duration or an integer. An expression over left columns may
             also return a time, which is then used as the start itself. If the expression is null
             for a row, that row does not match any row.
         upper: The end of the interval, as a distance from the left row's time. `upper` accepts the
@@ -826,8 +833,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
@@ -843,16 +850,17 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -871,8 +879,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
 
     Note:
         The call needs memory for the inputs and for a few batches that have been produced but not
-        read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in time
-        order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
+        yet read, plus 12 bytes per left row and 8 bytes per right row. For rows that are not in
+        time order, the call needs up to 60 bytes per row, or up to 126 if an end is an expression.
     """
     return joins.batches(_tidegate.interval_join_query, locals())
 
@@ -904,9 +912,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
     long intervals do not slow down the other rows. At selected points in time, the join lists the
-    right rows whose intervals are open. A left row is therefore compared with at most twice as many
-    rows as it matches, or at most seven more (the window lists of Chazelle, "Filtering Search",
-    1986). If all `aggs` are counts, no pairs are examined unless `where` reads both sides.
+    right rows whose intervals are open. Each left row is therefore compared with at most twice as
+    many rows as it matches, or with at most seven more rows than it matches (the window lists of
+    Chazelle, "Filtering Search", 1986). If all `aggs` are counts, no pairs are examined unless
+    `where` reads both sides.
 
     Example:
         The jobs that ran while an alarm was active:
@@ -972,9 +981,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -990,15 +999,16 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1015,9 +1025,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        Times are compared exactly, in the finest unit of the four columns. Two rows overlap from
-        the later of their starts to the earlier of their ends. With `aggs`, partners are ordered by
-        start time.
+        Times are compared exactly, in the finest unit of the four columns. The overlap of two rows
+        extends from the later start to the earlier end. With `aggs`, partners are ordered by start
+        time.
     """
     return joins.table(_tidegate.overlap_join_query, locals())
 
@@ -1084,9 +1094,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1104,16 +1114,17 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1156,7 +1167,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
     and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
-    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    earlier of the two rows must be among the last n rows on its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
     The result contains the same pairs as Kang's three-step procedure on whole tables. The papers on
@@ -1202,7 +1213,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1223,10 +1235,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
-            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            `auto` uses an index on `by`: each left row's window is a range of right rows, and all
+            rows in this range are compared. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses this index instead.
-            The other algorithms are from research papers, and process both tables as streams:
+            The other algorithms come from research papers and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
@@ -1238,15 +1250,16 @@ def window_join(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
 
     Returns:
         A table with the left columns, followed by the right columns. A key column that has the same
-        name on both sides appears only once. Rows are in the order of the left rows, then in the
-        order of the right rows, regardless of the number of threads. Unmatched right rows follow at
-        the end.
+        name on both sides appears only once. Result rows follow the order of the left rows, then
+        that of the right rows, regardless of the number of threads. Unmatched right rows are at the
+        end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1264,9 +1277,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
         TypeError: An argument has the wrong type.
 
     Note:
-        The call needs memory for the inputs and the result. To find matches, it also needs up to 60
-        bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes per
-        right row.
+        The call needs memory for the inputs and the result. To find matches, the call also needs up
+        to 60 bytes per row, up to 17 bytes per row for each scanned comparison, and up to 84 bytes
+        per right row.
     """
     return joins.table(_tidegate.window_join_query, locals())
 
@@ -1296,7 +1309,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
     and right rows for WR, which means `-WR <= r.on - l.on <= WL`. With `tidegate.rows(n)`, the
-    earlier of the two rows must be among the last n rows of its side that precede the later row.
+    earlier of the two rows must be among the last n rows on its side that precede the later row.
     Rows are in merged order: by time, left before right, then by row.
 
     Windows are determined before the call returns. Conditions are evaluated and result columns are
@@ -1320,7 +1333,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         window: How long a row stays in the window of its side. Give a timedelta, a numpy
             timedelta64, a string such as "15m", or an integer if times are integers. For a
             row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. Use a pair to give each side its own window, starting with the left side.
+            their keys. To give each side its own window, pass a pair: first the left window, then
+            the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1341,10 +1355,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
         algorithm: The algorithm that finds matching rows. All algorithms return the same result.
-            `auto` uses an index on `by`: the window of each left row is a range of right rows, and
-            all rows in this range are compared. If `where` compares numbers, and a sample of pairs
+            `auto` uses an index on `by`: each left row's window is a range of right rows, and all
+            rows in this range are compared. If `where` compares numbers, and a sample of pairs
             shows that an index on one of these numbers is faster, `auto` uses this index instead.
-            The other algorithms are from research papers, and process both tables as streams:
+            The other algorithms come from research papers and process both tables as streams:
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
@@ -1358,16 +1372,17 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             time order, as if both inputs had been sorted by time. None sets no limit.
         lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
-            option requires `memory_limit`. Use a pair to give each side its own value, starting
-            with the left side. If a row is further out of order, an `OrderError` is raised. With
-            None, an input that is not known to be in order is sorted in temporary files.
+            option requires `memory_limit`. To give each side its own value, pass a pair: first the
+            left value, then the right one. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
         batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
 
     Returns:
         A reader for the batches. Together, the batches form one table with the left columns,
         followed by the right columns. A key column that has the same name on both sides appears
-        only once. Rows are in the order of the left rows, then in the order of the right rows,
-        regardless of the number of threads. Unmatched right rows follow at the end.
+        only once. Result rows follow the order of the left rows, then that of the right rows,
+        regardless of the number of threads. Unmatched right rows are at the end.
 
         With `aggs`, the result has the left columns, followed by one column per aggregate, and its
         rows are in the order of the left rows. For a row without partners, counts are 0 and all
@@ -1407,10 +1422,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 ) -> pa.Table:
     """Aggregate the rows of one or more inputs by key and time window.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
-    contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at the time of a row, and ends `session` after the last row that falls
-    into it. The result has one row for each combination of window and key that contains rows.
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has separate windows. A window starts at the time of a row, and ends `session` after the last
+    row that falls into it. The result has one row for each combination of window and key that
+    contains rows.
 
     The function computes the multiway aggregate from section 2 of "Efficient data streaming
     multiway aggregation through concurrent algorithmic designs and new abstract data types"
@@ -1457,12 +1473,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1500,10 +1515,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 
         Floats are added in an order that does not depend on threads or batches, so results depend
         only on the data. Within a time slice, the rows of each stream are added in time order, and
-        the streams are combined in order. The slices of a window are then combined in two parts,
-        divided at the last slice whose number is a multiple of the number of slices per window.
+        the streams are combined in order. A window's slices are then combined in two parts, which
+        are divided at the last slice whose number is a multiple of the number of slices per window.
         Slices in the first part are combined from latest to earliest, and slices in the second part
-        from earliest to latest. The rows of a session are added one by one, in order of time, then
+        from earliest to latest. A session's rows are added one by one, ordered by time, then
         stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
@@ -1534,14 +1549,15 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 ) -> BatchReader[dict[str, int]]:
     """Aggregate the rows of one or more inputs by key and time window, batch by batch.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)` that
-    contains its time, for any integer k. With `session` instead of `size`, each key has separate
-    windows. A window starts at the time of a row, and ends `session` after the last row that falls
-    into it. The result has one row for each combination of window and key that contains rows.
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has separate windows. A window starts at the time of a row, and ends `session` after the last
+    row that falls into it. The result has one row for each combination of window and key that
+    contains rows.
 
-    With `memory_limit`, the streams and the result may be larger than memory: a window is emitted
-    and its state is dropped once no further row can fall into it. Without `memory_limit`, the
-    result is computed before the call returns.
+    With `memory_limit`, the streams and the result may be larger than memory: once no further row
+    can fall into a window, the window is emitted and its state is dropped. Without `memory_limit`,
+    the result is computed before the call returns.
 
     Example:
         >>> reader = tg.aggregate_batches(
@@ -1578,12 +1594,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             slices that all windows share. `slices` keeps separate states for each stream, and
             combines slices into windows. The other algorithms are designs from section 5 of the
             paper, included for comparison. In `mq` and `mq-lf`, one thread merges the streams and
-            updates the windows. The queues of `mq` have locks, and those of `mq-lf` are lock-free.
-            In `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one
-            thread in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and
-            each stream updates the windows independently. The designs from the paper process rows
-            one at a time and need far more time and memory. Sessions always use a separate
-            algorithm.
+            updates the windows. The queues in `mq` use locks; those in `mq-lf` are lock-free. In
+            `tumlsc` and `tumlmc`, a gate merges the streams. The windows are updated by one thread
+            in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
+            stream updates the windows independently. The designs from the paper process rows one at
+            a time and need far more time and memory. Sessions always use a separate algorithm.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1649,7 +1664,7 @@ def merge(
     Args:
         streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. There must be at least one stream, and all
-            streams must have the same columns. If only a single path is given, each of its files is
+            streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
@@ -1665,8 +1680,8 @@ def merge(
         order of columns must be the same in all streams.
 
     Raises:
-        SchemaError: The time column is missing or does not contain times, the columns of the
-            streams differ, or the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the streams have
+            different columns, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
@@ -1704,7 +1719,7 @@ def merge_batches(
     Args:
         streams: The streams or tables to merge, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. There must be at least one stream, and all
-            streams must have the same columns. If only a single path is given, each of its files is
+            streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
         lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
@@ -1721,8 +1736,8 @@ def merge_batches(
         streams. After an error, the reader is closed.
 
     Raises:
-        SchemaError: The time column is missing or does not contain times, the columns of the
-            streams differ, or the Arrow data is malformed.
+        SchemaError: The time column is missing or does not contain times, the streams have
+            different columns, or the Arrow data is malformed.
         OrderError: A row is further out of order than `lateness` allows.
         MemoryLimitError: The system is out of memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
@@ -1730,8 +1745,8 @@ def merge_batches(
         TypeError: An argument has the wrong type.
 
     Note:
-        The reader holds one or two batches per stream, 40 bytes for each of their rows, the rows
-        that `lateness` holds back, and a few batches of the result. Errors in the rows, such as an
+        The reader holds one or two batches per stream, 40 bytes for each row in these batches, the
+        rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
     return merges.batches(streams, on, lateness, threads, memory_limit)
@@ -1748,8 +1763,8 @@ def digest(data: Table, *, ordered: bool = True, threads: int | None = None) -> 
     - The widths of integers and floats make no difference. NaN equals NaN, and -0.0 equals 0.0.
     - Strings are equal in all layouts, including dictionaries. Binary values, dates, lists and maps
       are also equal in all layouts.
-    - Decimals are equal regardless of their scale, and times regardless of their unit. Times with a
-      time zone are compared as instants.
+    - Decimals that differ only in scale are equal, as are times that differ only in unit. Times
+      with a time zone are compared as instants.
 
     Values of different types are different even if they look alike: 1 equals neither 1.0 nor "1".
     Column names and their order matter. Metadata and nullability do not matter.

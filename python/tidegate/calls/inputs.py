@@ -106,7 +106,7 @@ def columns_of(given: Any) -> Any:  # noqa: ANN401 - see `schema_of`
 
 
 def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
-    """Return the argument `streams` as a list. A single input counts as one stream.
+    """Return the `streams` argument as a list. A single input counts as one stream.
 
     Raises:
         ClosedError: A stream that can be read only once appears twice.
@@ -131,10 +131,10 @@ def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
 
 
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
-    """Return the streams of a merge; for a single path, each of its files is a stream.
+    """Return a merge's streams. For a single path, each file at that path is a stream.
 
-    Inputs that are not Arrow data are opened. If all inputs are files, each CSV column is read as
-    the same type in all of them.
+    Inputs that are not Arrow data are opened. If all inputs are files, each CSV column has the same
+    type in all of these files.
     """
     if isinstance(streams, OpenTable) or is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None

@@ -1,12 +1,12 @@
 """The command `tidegate`. The extra `tidegate[cli]` installs the required libraries.
 
-- `app.py`: the subcommands by name; `commands/`: their options and their help.
+- `app.py`: the subcommands by name; `commands/`: their options and help texts.
 - `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: what the subcommands do;
   `tables.py`: the files that subcommands read and write; `doctor.py`: the bug report.
 - `following.py`: joins and aggregates files while they grow; `feeding.py`: threads that push rows
   from these files.
-- `checkpoints.py`: saves the state at intervals; `saved.py`: the contents of a state, and the
-  reason why no row is lost or duplicated.
+- `checkpoints.py`: saves the state at intervals; `saved.py`: defines a state's contents, and
+  explains why no row is lost or duplicated.
 """
 
 import os

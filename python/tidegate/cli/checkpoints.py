@@ -22,7 +22,7 @@ from tidegate.io.locks import held
 
 @dataclass(frozen=True)
 class Keeping:
-    """The file that contains the state, and the interval at which it is written."""
+    """The state file, and the interval at which it is written."""
 
     state: str
     every_s: float

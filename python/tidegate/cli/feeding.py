@@ -35,8 +35,7 @@ class Feeder(threading.Thread):
 
         self.failure: BaseException | None = None
         self._held: deque[tuple[int, int]] = deque()
-        """For each push with rows that are still held, the watermark after it and its size in
-        bytes."""
+        """For each push with held rows, the watermark after the push and its size in bytes."""
 
     def run(self) -> None:
         """Push rows until the file ends or a stop is requested."""

@@ -40,12 +40,12 @@ class Counts:
 
 
 Made = tuple[tidegate.Operator[Any], list[list[str]]]
-"""An operator, and the columns that it reads from each file."""
+"""An operator and the columns that it reads from each file."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """Work to do on growing files, and the name by which messages refer to it."""
+    """A job on growing files, and the name by which messages refer to it."""
 
     name: str
     inputs: Sequence[Input]
@@ -214,10 +214,10 @@ def _stopping() -> list[signal.Signals]:
 def _stopped_by_signals(*events: threading.Event) -> Iterator[None]:
     """Set the events on the first stop signal, and let a second signal have its usual effect.
 
-    A handler runs between two steps of the main thread, which may hold the lock of an event, for
-    example at the end of a wait. A handler that sets the event itself would wait forever for this
-    lock. Therefore, a thread sets the events, and the handler notifies this thread through a queue
-    that does not need a lock.
+    A signal handler runs between two steps of the main thread, which may be holding an event's
+    lock, for example at the end of a wait. A handler that sets the event itself would wait forever
+    for this lock. Therefore, a separate thread sets the events, and the handler notifies this
+    thread through a queue that does not need a lock.
     """
     told: SimpleQueue[int | None] = SimpleQueue()
 

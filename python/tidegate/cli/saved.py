@@ -1,10 +1,10 @@
 """The saved state of a command on growing files: its inputs, operator and output in one file.
 
-A state records how far each input has been read, the rows that the operator holds at that point,
-and the output that has been written. A resumed run restores the operator, reads each input from the
-recorded position, and truncates the output to the recorded bytes or parts. Results depend only on
-the rows, not on when the rows are read. Therefore, several runs together write the same output as a
-single run.
+A state records the position in each input, the rows that the operator holds at that point, and the
+output written so far. A resumed run restores the operator, reads each input from the recorded
+position, and truncates the output to the recorded bytes or parts. Results depend only on the rows,
+not on when the rows are read. Therefore, several runs together write the same output as a single
+run.
 
 A checkpoint has four steps:
 
@@ -13,7 +13,7 @@ A checkpoint has four steps:
 2. The output is synced (`Live.prepare`).
 3. The state is written under a temporary name and synced. The file is then renamed, which replaces
    the previous state, and the folder is synced.
-4. A new part of the output receives its name (`Live.publish`).
+4. A new part of the output is given its final name (`Live.publish`).
 
 A kill or a power failure leaves one of two cases, depending on whether the rename happened:
 
@@ -122,7 +122,7 @@ class Saved:
             raise StateError(message) from error
 
     def check_inputs(self, state: str, what: str, inputs: Sequence[Input]) -> None:
-        """Check that this state belongs to these inputs.
+        """Check that this state belongs to the given inputs.
 
         Raises:
             StateError: The state belongs to different inputs or to a different command.
@@ -133,7 +133,7 @@ class Saved:
             raise StateError(message)
 
     def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
-        """Check that this state belongs to an output with this format and these columns.
+        """Check that this state belongs to an output with the given format and columns.
 
         Raises:
             StateError: The state belongs to a different output.
@@ -169,7 +169,7 @@ class Saved:
 
 
 def temporary_name(path: Path) -> str:
-    """Return the name of the file to which a state is written until it is complete."""
+    """Return the name of the temporary file to which a state is written."""
     return f".{path.resolve().name}.tmp"
 
 
@@ -210,7 +210,7 @@ def _schema(given: str) -> pa.Schema:
 
 
 def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Check that a JSON object has exactly these fields with these types, and no negative integers.
+    """Check that a JSON object has exactly the given fields and types, and no negative integers.
 
     Raises:
         ValueError: The object has different fields, or values that are not allowed.

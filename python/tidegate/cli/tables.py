@@ -37,7 +37,7 @@ class Input:
 
     csv_nulls: tuple[str, ...]
     csv_types: tuple[tuple[str, str], ...] = ()
-    """The names of CSV columns, each with the name of the column's type."""
+    """The name of each CSV column, with the name of the column's type."""
 
     @property
     def known_layout(self) -> Format:

@@ -12,7 +12,7 @@ files and write files.
 - `files.py`: the file formats; writes files.
 - `json_lines.py`: writes rows as JSON lines.
 - `partitioned.py`: writes a table as a folder of files.
-- `growing.py`: reads growing files, even if they are renamed, and recognizes them by marks.
+- `growing.py`: reads growing files, which it recognizes by marks even if they are renamed.
 - `followers.py`: reads rows from growing files.
 - `lines.py`: finds the line ends in CSV files.
 - `live.py`: writes outputs that can be read while they grow and truncated to a saved state.

@@ -1,7 +1,7 @@
 """Finds the files that an address of a table (a path, a folder, a pattern or a URL) refers to.
 
-All addresses are accessed through `pyarrow.fs` file systems, so that the same code lists local
-folders and folders in an object store.
+All addresses are accessed through `pyarrow.fs` file systems, so the same code lists local folders
+and folders in an object store.
 """
 
 import errno

@@ -386,7 +386,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
     """Deduce the type that the user specified from the types in the files; None if it was inferred.
 
-    The type `timestamp` without a unit has a time zone only in files whose first values have one.
+    A `timestamp` type without a unit has a time zone only in files whose first values have one.
     pyarrow never infers microseconds.
     """
     if not all(pa.types.is_timestamp(kind) and kind.unit == "us" for kind in kinds):

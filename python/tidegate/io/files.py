@@ -394,7 +394,7 @@ def _with_kinds(schema: pa.Schema, change: Change) -> pa.Schema:
 
 
 def _changed(kind: pa.DataType, change: Change) -> pa.DataType:
-    """Return a type after replacing each dictionary type in it with the result of `change`."""
+    """Return a type in which `change` has been applied to each dictionary type."""
     if pa.types.is_dictionary(kind):
         return change(kind)
     if pa.types.is_struct(kind):

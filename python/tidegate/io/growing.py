@@ -116,7 +116,7 @@ class GrowingFile:
 
     @property
     def has_successor(self) -> bool:
-        """Whether this file has ended because a new, non-empty file has taken its name."""
+        """Whether this file has ended because a new, non-empty file now has its name."""
         return self._successor is not None
 
     def seek(self, position: int) -> None:
@@ -202,7 +202,7 @@ class GrowingFile:
                 )
 
     def _check_between(self) -> None:
-        """Raise an error if another file had this name after this file and before the new one."""
+        """Raise an error if another file had this name between this file and the new one."""
         own = os.fstat(self._descriptor)
         for path in _siblings(self._name):
             with suppress(FileNotFoundError):
@@ -261,8 +261,8 @@ def _open(name: str) -> int:
 def _open_pipe(name: str, stop: threading.Event) -> int:
     """Open a file that may block, such as a named pipe without a writer.
 
-    The wait takes place on a separate thread, because the system resumes it after a signal whose
-    handler does not raise an exception.
+    The wait takes place on a separate thread, because the system resumes a wait after a signal
+    whose handler does not raise an exception.
 
     Raises:
         Stopped: A stop was requested.
@@ -319,7 +319,7 @@ def _marked(name: str, mark: Mark) -> int:
 
 
 def _siblings(name: str) -> list[Path]:
-    """Return files whose names are like those of rotated logs: `a.csv.1`, `a-1.csv` and so on."""
+    """Return files with names like those of rotated logs: `a.csv.1`, `a-1.csv` and so on."""
     path = Path(name)
     number = r"[-._][-._:T\d]*\d"
     stem, ending = re.escape(path.stem), re.escape(path.suffix)

@@ -23,7 +23,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
     """Files by URL. HTTP can neither list folders nor write files."""
 
     def get_type_name(self) -> str:
-        """Return the name of this kind of file system."""
+        """Return the type name of this file system."""
         return "http"
 
     def normalize_path(self, path: str) -> str:
@@ -102,7 +102,7 @@ def _info(url: str) -> pafs.FileInfo:
 
 
 def _measured(url: str) -> tuple[int | None, bool]:
-    """Return a file's length, if the server reports it, and whether parts can be requested."""
+    """Return a file's length, if the server reports it, and whether ranges can be requested."""
     with _ask(url, "bytes=0-0") as answer:
         total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
         if answer.status == PARTIAL_CONTENT and total.isdigit():

@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[int | None]:
 
 
 def _is_own(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Return whether a path is of this file type and belongs to the current user."""
+    """Return whether a path has this file type and belongs to the current user."""
     return is_kind(found.st_mode) and (os.name != "posix" or found.st_uid == os.geteuid())
 
 

@@ -48,7 +48,7 @@ class LineEnds:
         return max(end - (len(text) - len(more)), 0)
 
     def _last_by_pairs(self, text: bytes) -> int | None:
-        """Pair each quote with the next; return None if a quote in unquoted text prevents this."""
+        """Find the end of the last line by pairing quotes, or return None if this fails."""
         codes = np.frombuffer(text, np.uint8)
         quotes = np.flatnonzero(codes == ord('"'))
         if not BEFORE_QUOTES[codes[quotes[::2] - 1]].all():

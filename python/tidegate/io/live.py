@@ -217,7 +217,7 @@ class LiveFile:
 
 
 class _Body(io.RawIOBase):
-    """Writes bytes to a file, skipping those already in it, and tracks both ends of the file."""
+    """Writes bytes to a file, skipping those already in it, and tracks its first and last bytes."""
 
     def __init__(self, file: IO[bytes], edges: Edges, passed_over: bytes) -> None:
         super().__init__()
@@ -345,7 +345,7 @@ class LiveParts:
                 (self._folder / name).unlink()
 
     def _numbers(self, known: Parts) -> range:
-        """Return the numbers of a state's parts, up to one more than the number of files."""
+        """Return the part numbers of a state, at most one more than there are files."""
         return range(1, min(known.parts, len(list(self._folder.iterdir())) + 1) + 1)
 
     def _part(self, number: int) -> Path:

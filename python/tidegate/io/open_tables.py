@@ -105,7 +105,7 @@ class OpenTable:
         return self._noting(self.few(self.schema.names, STREAM_BATCH_ROWS), [*self.schema])
 
     def _noting(self, rows: ArrowRows, fields: list[pa.Field]) -> ArrowRows:
-        """Return the same rows, counting them as they are read, and store any error."""
+        """Return the same rows, but count them as they are read, and store any error."""
         if not isinstance(rows, Iterator):
             self.rows_read += rows.num_rows if isinstance(rows, pa.Table) else 0
             return rows

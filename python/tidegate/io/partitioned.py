@@ -44,7 +44,7 @@ WRITTEN = {
     Format.CSV: ("csv", "csv"),
     Format.ARROW: ("feather", "arrow"),
 }
-"""pyarrow's name for each format, and the extension of its files."""
+"""The pyarrow name and the file extension of each format."""
 
 # pyarrow's default limit of 1,024 applies per batch, and users do not know the batch size.
 MOST_FOLDERS = 1 << 20
@@ -67,7 +67,7 @@ def partitioned_writer(
         name: The folder.
         layout: The format of the files.
         schema: The schema of the rows.
-        by: The columns whose values determine the folder of each row.
+        by: The columns whose values determine each row's folder.
 
     Raises:
         SchemaError: A column is missing, or `by` names all columns.
@@ -149,7 +149,7 @@ def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder; if it replaces another one, only its owner can access it at first."""
+    """Create the new folder. If it replaces another, only its owner can access it at first."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 

@@ -1,7 +1,7 @@
 """Finds the row groups of Parquet files that a join can skip, using the statistics of the files.
 
-A row group is skipped if, judging by its times, its rows match no rows in the other side's row
-groups. If the result includes the unmatched rows of a side, all row groups of that side are read.
+A row group is skipped if its times show that its rows match no rows in the other side's row groups.
+If the result includes the unmatched rows of a side, all row groups of that side are read.
 """
 
 import json
@@ -83,7 +83,7 @@ def few_of(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some row groups of a table, with only a few batches in memory at any time.
+    """Yield the rows of some of a table's row groups, with only a few batches in memory at a time.
 
     The strings in `coded` columns remain dictionary-encoded.
     """
@@ -239,7 +239,7 @@ def pruned(
 
 
 def _omits(how: str) -> tuple[bool, bool]:
-    """Return, for each side, whether the result omits unmatched rows."""
+    """Return whether the result omits unmatched rows, for each side."""
     return how in {"inner", "semi", "right"}, how in {"inner", "semi", "left", "anti"}
 
 
@@ -271,7 +271,7 @@ def _reach(span: Span, lower: int | None, upper: int | None) -> Span:
 
 
 def _touching(some: Sequence[Span], others: Sequence[Span]) -> list[bool]:
-    """Return, for each span, whether it overlaps any of the other spans."""
+    """For each span, return whether it overlaps any other span."""
     merged: list[Span] = []
     for first, last in sorted(one for one in others if one[0] <= one[1]):
         if merged and first <= merged[-1][1]:

@@ -179,7 +179,7 @@ def few_of_row_groups(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Read some columns of some row groups of a Parquet file, page by page.
+    """Read selected columns and row groups of a Parquet file, page by page.
 
     A scanner would hold several row groups in memory. The strings in `coded` columns remain encoded
     with the file's dictionary.
@@ -551,7 +551,7 @@ def _decompressed(content: pa.NativeFile) -> pa.NativeFile:
 
 
 def _are_arrow_files(files: Files) -> bool:
-    """Return whether files are Arrow files, not Arrow streams, judging by their first bytes."""
+    """Return whether the first bytes of files show that they are Arrow files, not Arrow streams."""
 
     def is_file(path: str) -> bool:
         with files.place.filesystem.open_input_file(path) as content:

@@ -1,7 +1,7 @@
 """The Python parts of the native classes: threads, asyncio, logging, metrics and chains.
 
-The native module never imports from this package. `attach` adds the methods written in Python to
-the native classes, and passes the native module the few Python functions that it calls.
+The native module never imports from this package. `attach` adds methods written in Python to the
+native classes. It also passes to the native module the few Python functions that the module calls.
 
 - `methods.py`: the methods, and `attach`.
 - `running.py`: operators that run on a thread; `awaiting.py`: operators and sources for asyncio.

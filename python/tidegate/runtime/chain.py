@@ -34,13 +34,13 @@ _SUM = struct.Struct("<I")
 
 
 class Chain:
-    """A chain of operators, in which the results of one operator feed a source of another.
+    """A chain of operators in which one operator's results feed a source of another.
 
     Each source in `feeds` receives the results of the operator that feeds it. The source's time
     column contains the times of these results. Watermarks are passed along: the last operator emits
     a row as soon as the outer sources' watermarks guarantee that the row is final. A fed source
-    needs no `lateness`. The query of the preceding operator determines how far out of order times
-    can be, and no row is late. A fed source closes when the preceding operator ends.
+    needs no `lateness`. The preceding operator's query determines how far out of order times can
+    be, and no row is late. A fed source closes when the preceding operator ends.
 
     As with a single operator, the results depend only on the rows of the outer sources. The results
     are the same as those of successive calls on tables, each of which processes the previous
@@ -194,7 +194,7 @@ class Chain:
         return RunningChain(self._operators, self._links, sink, self._turns)
 
     def snapshot(self) -> bytes:
-        """Return the state of all operators, and of the rows in transit between them, as bytes.
+        """Return the state of all operators, and the rows in transit between them, as bytes.
 
         While the snapshot is taken, no batch is in transit between two operators or to the sink.
         The batches that the sink has received are exactly those that the snapshot records as
@@ -252,7 +252,7 @@ class Chain:
 
         Raises:
             StateError: The snapshot is damaged, belongs to another chain, or has an unsupported
-                version; or an operator is already in use.
+                version, or an operator is already in use.
             MemoryLimitError: A `memory_limit` leaves no room for the state.
         """
         text, *states = _parts(snapshot)

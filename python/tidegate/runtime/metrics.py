@@ -40,11 +40,11 @@ _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}
 
 
 def metrics(operator: Operator[Any], /, **labels: str) -> str:
-    """Return the statistics of an operator in the text format of Prometheus.
+    """Return an operator's statistics in Prometheus text format.
 
-    The text contains the watermarks, the latencies, the numbers of pushed, late and returned rows,
-    the numbers of bytes held and rows kept, and the number of rows that are waiting for a silent
-    source. Some statistics are reported both in total and for each source. Statistics that an
+    The text contains watermarks and latencies. It also contains the numbers of rows that were
+    pushed, late, returned and kept, or are waiting for a silent source, and the number of bytes
+    held. Some statistics are reported both in total and for each source. Statistics that an
     operator does not have are omitted.
 
     Example:
@@ -89,7 +89,7 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 def _families(
     stats: dict[str, Any],
 ) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], float]]]]:
-    """Yield the name, kind and help text of each metric, and its values with their labels."""
+    """Yield each metric's name, kind and help text, and its labeled values."""
     for name, told in _TOTALS.items():
         yield f"{name}_total", "counter", told, [({}, stats[name])]
     for name, told in _GAUGES.items():

@@ -29,7 +29,7 @@ def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: b
 
 
 def size_of(rows: pa.RecordBatch | pa.Table) -> int:
-    """Return the size of rows in bytes. Older versions of pyarrow fail for slices of views."""
+    """Return the size of rows in bytes. Older pyarrow versions fail for slices of view arrays."""
     try:
         return int(rows.nbytes)
     except pa.ArrowTypeError:
@@ -127,7 +127,7 @@ def _plain(value: Any, type_: pa.DataType) -> Any:  # noqa: ANN401 - any value
 
 
 def _whole(value: timedelta) -> timedelta | np.timedelta64:
-    """Copy a duration by its attributes; Arrow reads C fields, which a subclass might not set."""
+    """Copy a duration's attributes, because Arrow reads C fields that a subclass might not set."""
     if type(value) is timedelta:
         return value
     whole = timedelta(value.days, value.seconds, value.microseconds)

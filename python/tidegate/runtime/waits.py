@@ -56,7 +56,7 @@ def _awaited(frames: dict[int, FrameType], waiting: FrameType) -> Iterator[int]:
 
 
 def _works_on(stack: FrameType, future: object) -> bool:
-    """Return whether a stack belongs to a thread of a thread pool that is running this future."""
+    """Return whether a stack belongs to a thread-pool thread that is running this future."""
     pool = concurrent.futures.thread.__file__
     return any(
         frame.f_code.co_filename == pool

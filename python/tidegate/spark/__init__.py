@@ -7,16 +7,16 @@ four routes:
   data. That side is read immediately and sent in full to every task, as in Spark's own broadcast
   join. The other side stays in its partitions and is not shuffled, even if its keys are skewed.
   Full joins cannot use this route.
-- *Bins are cheaper*: if neither side is small, one job over the key and time columns samples the
-  keys and times of at most 20,000 rows. With `parallelism="key"`, nothing is sampled. Sampling is
-  also skipped if file metadata shows that there are few rows, and the rows could be divided only by
-  key. No sample is needed if the number of rows is known from file metadata and bins would cost
-  little more than native calls even in the worst case. For large files, a job reads only the first
-  10,000 rows. The sample determines the width of the time bins and the estimated cost of the join,
-  both with bins and with native calls. If bins are clearly cheaper, Spark runs the join itself, on
-  equal keys and bins, and no rows are sent to Python. Bins are suitable if intervals are short,
-  keys are evenly distributed, and the join uses nothing that requires a native call: `where`,
-  `aggs`, `then` or a full join. `overlap_join` never uses bins.
+- *Bins are cheaper*: if neither side is small, one job samples the keys and times of at most 20,000
+  rows. With `parallelism="key"`, nothing is sampled. Sampling is also skipped if file metadata
+  shows that there are few rows, and the rows could be divided only by key. No sample is needed if
+  the number of rows is known from file metadata and bins would cost little more than native calls
+  even in the worst case. For large files, a job reads only the first 10,000 rows. The sample
+  determines the width of the time bins and the estimated cost of the join, both with bins and with
+  native calls. If bins are clearly cheaper, Spark runs the join itself, on equal keys and bins, and
+  no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly distributed,
+  and the join uses nothing that requires a native call: `where`, `aggs`, `then` or a full join.
+  `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
   partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, a
   window function, an aggregation or a join by the keys, whether cached or not. Each task then joins
@@ -26,20 +26,20 @@ four routes:
   the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
-A join with `aggs` returns one row per left row, with aggregates of the partners, instead of pairs.
-Each left row is sent to a single task, which also receives all of its partners. In such a join,
-only the right side can be sent in full. If the interval is long and results do not depend on row
-order, some right rows are combined. The right rows that match all left rows in a slice of time
+Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
+partners. Each left row is sent to a single task, which also receives all of its partners. In such a
+join, only the right side can be sent in full. If the interval is long and results do not depend on
+row order, some right rows are combined. The right rows that match all left rows in a time slice
 become one row per key. `asof_join` also sends each left row to a single task. Among the right rows
 outside a time slice, only the nearest ones for each key are copied into the slice.
 
 In `overlap_join`, rows vary in length. This join also splits heavy keys by time. If only pairs are
 requested, a row is sent to every slice that its interval covers. In other joins, a row is sent to
-each slice in which an overlapping row can start. For these joins, a second job determines the
-maximum length of the rows from their starts and ends.
+each slice in which an overlapping row can start. For these joins, a second job reads starts and
+ends to determine the length of the longest row.
 
 An aggregation distributes its rows in the same way as a join. If results do not depend on row
-order, the tasks that read the inputs compute aggregates per slice of time, and send these
+order, the tasks that read the inputs compute aggregates for each time slice, and send these
 aggregates instead of the rows.
 
 A native call uses as many threads as `spark.task.cpus` assigns to its task. The same version of the
@@ -49,37 +49,37 @@ The destination of a row depends only on the row's own values and the plan. In a
 destinations of copies also depend on the other rows in the same task. A retried or speculative task
 therefore returns the same rows. As in any Spark join, the order of rows is not guaranteed.
 
-If one side is a streaming DataFrame and the other a table, the table is read once, when the
+If one side is a streaming DataFrame and the other side is a table, the table is read once, when the
 function is called, and sent in full to every task. Each micro-batch is joined with this table. Such
 a join keeps no state and needs no watermark. The results for a row are emitted in the micro-batch
 in which the row arrives. The watermark of the rows is therefore preserved, and a stateful operation
 can follow in the same query. The table is read again when the query is restarted.
 
-Joins of two or more streaming DataFrames, and aggregations of one, use a single stateful operator.
-Each DataFrame needs a watermark on its time column (`withWatermark`), and the session needs Spark's
-RocksDB state store. The output mode is `append`. A pair is emitted in the first micro-batch whose
-watermark has passed the later row of the pair. An unmatched row is emitted once the watermark has
-passed all rows that could have matched the row. The same applies to the left rows of as-of joins
-and of joins with `aggs`. The aggregates of a window are emitted once the watermark has passed the
-end of the window. The output mode `update` emits the same rows at the same times: no row is ever
-updated, and no window is emitted before its end. Spark rejects `complete`.
+A join of two streaming DataFrames, or an aggregation of one or more, uses a single stateful
+operator. Each DataFrame needs a watermark on its time column (`withWatermark`), and the session
+needs Spark's RocksDB state store. The output mode is `append`. A pair is emitted in the first
+micro-batch whose watermark has passed the pair's later row. An unmatched row is emitted once the
+watermark has passed all rows that could have matched the row. Left rows in as-of joins and in joins
+with `aggs` are emitted in the same way. A window's aggregates are emitted once the watermark has
+passed the end of the window. Output mode `update` emits the same rows at the same times: no row is
+ever updated, and no window is emitted before its end. Spark rejects `complete`.
 
-Each row, or its contribution to a slice of time, is written to the state store once, and removed
-when it is no longer needed. Two kinds of state are written about twice: the state of an open
-session, and, for as-of joins and `prevailing`, the last right row of each key. Native operators
-stay in the memory of the Python workers between micro-batches, and are rebuilt from the store if a
-worker is lost. Rows older than the watermark are late. With `late_as`, late rows are also emitted.
-Which rows are late depends only on the micro-batches and on Spark's watermark, which can be earlier
-for a while after a restart. A query's watermark is the watermark of its slowest stream, so a silent
-stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
-not delayed, but rows of slower streams may be late. The progress of a query includes observed
-metrics for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
+Each row, or its contribution to a time slice, is written to the state store once, and removed when
+it is no longer needed. Two kinds of state are written about twice: open sessions and, for as-of
+joins and `prevailing`, each key's last right row. Native operators stay in the Python workers'
+memory between micro-batches, and are rebuilt from the store if a worker is lost. Rows older than
+the watermark are late. With `late_as`, late rows are also emitted. Which rows are late depends only
+on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
+earlier than before. A query's watermark is the watermark of its slowest stream, so a silent stream
+delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are not
+delayed, but rows of slower streams may be late. A query's progress includes observed metrics for
+each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
 operation that waits for a watermark can follow in the same query. This package rejects such
 operations. Even after another `withWatermark`, a Spark operation would never return a row, because
-the query's watermark waits for all of the streams. Instead, write the rows to a sink, and read that
-sink as a stream in another query.
+the query's watermark waits for all streams. Instead, write the rows to a sink, and read that sink
+as a stream in another query.
 
 As in Spark itself, DataFrames from several sessions of the same Spark application can be joined.
 Such sessions come from `newSession` or `foreachBatch`, for example. The settings of the first
@@ -160,11 +160,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Aggregate the rows of one or more DataFrames by key over sliding windows of time.
+    """Aggregate the rows of one or more DataFrames by key over sliding time windows.
 
-    A row belongs to every window `[k * advance + offset, k * advance + offset + size)`, with an
-    integer `k`, that contains the time of the row. With `session` instead of `size`, each key has
-    its own windows. Such a window starts at a row and ends `session` after the last row in the
+    The windows are `[k * advance + offset, k * advance + offset + size)` for all integers `k`. A
+    row belongs to every window that contains its time. With `session` instead of `size`, each key
+    has its own windows. Such a window starts at a row and ends `session` after the last row in the
     window. The result contains one row for each combination of window and key that has rows. The
     result contains the same rows as that of `tidegate.aggregate`, but in no particular order.
 
@@ -202,8 +202,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         session: The time that a session stays open after its last row. This argument replaces
-            `size`, `advance` and `offset`. For streams, the state contains the aggregates of each
-            open session, and also the rows of the session if a function needs all values.
+            `size`, `advance` and `offset`. For streams, the state contains each open session's
+            aggregates and, if a function needs all values, the session's rows.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
@@ -214,37 +214,36 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             same number.
         parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
-            divided into slices of time, and rows whose windows cross a border are copied. `hybrid`:
+            divided into time slices, and rows whose windows cross a border are copied. `hybrid`:
             rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
-            division that, in a sample, has the fewest rows in its fullest partition. Sessions are
-            divided only by key. Without `by`, a single task processes all sessions. For streams,
-            `auto` is `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if
-            results do not depend on the order of rows, and one task merges the aggregates of all
-            buckets. Otherwise, `auto` is `time`, which assigns slices of time to the buckets in
-            turn. A slice is eight times as long as a window, and a single task processes all rows
-            of a slice.
+            division whose fullest partition has the fewest rows in a sample. Sessions are divided
+            only by key. Without `by`, a single task processes all sessions. For streams, `auto` is
+            `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if results
+            do not depend on row order, and one task merges the aggregates from all buckets.
+            Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
+            is eight times as long as a window, and a single task processes all rows of a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
-            column is null in regular result rows. In a late row, this column is a struct of
-            `stream`, the number of the row's DataFrame, and `row`, a struct of the columns that the
-            aggregation reads. The other columns of a late row are null. Without this column, late
-            rows are dropped.
+            column is null in regular result rows. In a late row, this column is a struct with two
+            fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns
+            that the aggregation reads. The other columns of a late row are null. Without this
+            column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. Each call
-            receives only some of the rows, so the partial results of an aggregate must be combined
-            with a `groupBy`.
+            receives only some of the rows, so combine an aggregate's partial results with a
+            `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one
-        column per aggregate. For streams, the row of a window is emitted once, when the watermark
-        has passed the end of the window, regardless of the output mode.
+        column per aggregate. For streams, a window's row is emitted once, when the watermark has
+        passed the end of the window, in every output mode.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid. A task fails if it reads a null time,
-            or if an integer sum over a window, or over a slice of a window, exceeds 64 bits. Spark
-            then raises the error when you use the DataFrame.
+            or if an integer sum over a window or a slice of a window exceeds 64 bits. Spark then
+            raises the error when you use the DataFrame.
     """
     plan = AggregatePlan.of(
         streams,

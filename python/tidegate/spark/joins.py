@@ -102,21 +102,22 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
         lower: The smallest `r.ts - l.ts` of two matching rows: a duration, or an integer if times
-            are integers. None sets no bound. To set the bound separately for each row, give an
+            are integers. None sets no bound. To set a separate bound for each row, pass an
             expression over the columns of one side, such as `-tidegate.left.tolerance`, or its SQL
             text. The expression must return a duration or an integer. An expression over left
             columns may also return a time, which is then the end of the interval itself. If the
-            expression is null for a row, that row does not match any row. With an expression, the
-            rows of tables are divided by the interval of each row, as in `overlap_join`, so a few
-            wide intervals cause only a few copies. For streams, see `max_width`.
+            expression is null for a row, that row does not match any row. With an expression, a
+            table's rows are divided by each row's interval, as in `overlap_join`, so a few wide
+            intervals cause only a few copies. For streams, see `max_width`.
         upper: The largest `r.ts - l.ts` of two matching rows. `upper` accepts the same values as
             `lower`. None sets no bound.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
@@ -134,29 +135,29 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        prevailing: Whether the last right row before the interval that has the same key also counts
-            as a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a
-            `lower` bound. The last row before an interval may be arbitrarily old, so a slice of
-            time would need copies of all earlier right rows. Streams are therefore divided only by
-            key, and the last right row for each key is kept indefinitely.
+        prevailing: Whether the last right row with the same key before the interval also counts as
+            a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
+            bound. The last row before an interval may be arbitrarily old, so a time slice would
+            need copies of all earlier right rows. Streams are therefore divided only by key, and
+            the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
-            interval end that is computed from columns. `max_width` is required if there is such an
-            end, because it determines how long rows are kept. A row with an end that is farther
-            away is set aside, like a late row. With `late_as`, such a row is emitted and marked as
-            `left wide` or `right wide`; otherwise, it is dropped.
+            interval end that is computed from columns. `max_width` is required for computed ends,
+            because it determines how long rows are kept. A row with an end that is farther away is
+            set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
+            wide` or `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
@@ -165,38 +166,39 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
             the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more. Sampling is also
-            skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-            `hybrid` do not support intervals without an end. Without `by`, a join with such
-            intervals has a single bucket, and therefore a single task.
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
+            whose fullest partition is the smallest. The existing partitions of both sides are also
+            a candidate if they are balanced and each partition contains all rows with its keys.
+            Rows are not sampled if a side is small and an estimate shows that the other forms would
+            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
+            that bins are not clearly more expensive. For streams, `key` divides the rows only by
+            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
+            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
+            such intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -256,7 +258,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     and right rows for WR. The result contains the same rows as that of `tidegate.window_join`, but
     in no particular order. A window join is equivalent to the interval join with `lower=-WR` and
     `upper=WL`. With `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided
-    into slices of time. Rows within one window of a border are copied.
+    into time slices. Rows within one window of a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -275,18 +277,19 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
         window: The length of time that a row stays in its side's window: a duration, or an integer
-            if times are integers. Use a pair to give each side its own window, starting with the
-            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
-            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
-            are equal.
+            if times are integers. To give each side its own window, pass a pair: first the left
+            window, then the right one. Row-based windows (`tidegate.rows(n)`) are not supported.
+            The rows of a DataFrame have no order beyond their times, so "the last n rows" is
+            undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -302,18 +305,18 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
@@ -322,38 +325,39 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and the rows near a border are copied. `hybrid`: rows are
+            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
             the width of the bins. `bins` requires tables and intervals with two ends, and does not
             support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
             the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, the existing
-            partitions of both sides if they are balanced and each contains all rows of its keys,
-            and the division whose fullest partition is the smallest. Rows are not sampled if a side
-            is small and an estimate shows that the other forms would cost more. Sampling is also
-            skipped if file metadata shows that there are few rows, or that bins are not clearly
-            more expensive. For streams, `key` divides the rows only by key. `time` assigns slices
-            of time to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
-            `hybrid` do not support intervals without an end. Without `by`, a join with such
-            intervals has a single bucket, and therefore a single task.
+            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
+            whose fullest partition is the smallest. The existing partitions of both sides are also
+            a candidate if they are balanced and each partition contains all rows with its keys.
+            Rows are not sampled if a side is small and an estimate shows that the other forms would
+            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
+            that bins are not clearly more expensive. For streams, `key` divides the rows only by
+            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
+            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
+            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
+            such intervals has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -430,17 +434,18 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats. Rows are
             divided among tasks by the values of the first column, so put the most selective column
             first.
         within: The maximum distance between the values in two matching rows. Give one distance for
-            all columns, a list with one distance per column, or a mapping from left names to
+            all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
             For dates and timestamps, the distance is a duration. A pair `(below, above)` means
             `l.on - below <= r.on <= l.on + above`, where None sets no bound.
@@ -448,10 +453,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             name on each side. For streams, the watermark must be defined on the time column, and a
             window is required.
         window: The length of time that a row stays in its side's window: a duration, or an integer
-            if times are integers. Use a pair to give each side its own window, starting with the
-            left side. Row-based windows (`tidegate.rows(n)`) are not supported. The rows of a
-            DataFrame have no order beyond their times, so "the last n rows" is undefined if times
-            are equal.
+            if times are integers. To give each side its own window, pass a pair: first the left
+            window, then the right one. Row-based windows (`tidegate.rows(n)`) are not supported.
+            The rows of a DataFrame have no order beyond their times, so "the last n rows" is
+            undefined if times are equal.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. A null key matches nothing.
             Without keys, any two rows may match.
@@ -467,18 +472,18 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             appears once, with aggregates over its partners, which are the right rows that it
             matches. If times are compared, partners are aggregated in time order. Spark does not
             preserve the order of rows, so right rows with equal times are ordered by value. Such
-            rows are compared by the first column of `on`, then by the other columns that the join
-            reads, in DataFrame order, with nulls last. Structs are compared field by field, and
+            rows are compared by the first column of `on`, then, in DataFrame order, by the other
+            columns that the join reads, with nulls last. Structs are compared field by field, and
             arrays and maps element by element. For streams, the division into micro-batches does
-            not affect the result. A left row is emitted once the watermark has passed all its
-            possible partners, so an interval join of streams requires an upper bound.
+            not affect the result. A left row is emitted once the watermark has passed all possible
+            partners of the row, so an interval join of streams requires an upper bound.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
@@ -487,33 +492,34 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
-            divided into slices of values, and the rows near a border are copied. `hybrid`: rows are
+            divided into value slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by value. If a single value has
             more rows than a partition should have, the rows of one side are divided further by
             hash, and the rows of the other side are copied. A full join does not divide single
             values, because neither side can be copied. `auto`: `broadcast` if a side is small;
             otherwise, the division whose fullest partition, estimated from a sample, is the
-            smallest. For streams, `key` divides the rows only by key. `value` assigns slices of
-            values to the buckets in turn, to spread out the rows of a heavy key, and copies the
-            rows near the border of a slice. `hybrid` also assigns slices in turn, but starts each
-            key at a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and
-            `hybrid` do not support bands without an end. Without `by`, a join with such a band has
-            a single bucket, and therefore a single task.
+            smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
+            to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
+            copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
+            `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support
+            bands without an end. Without `by`, a join with such a band has a single bucket, and
+            therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -565,7 +571,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match each row of a DataFrame with the row of another DataFrame that is nearest in time.
+    """Match each row of one DataFrame with the row of another that is nearest in time.
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
@@ -577,8 +583,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     must have passed the matching row. With `nearest`, the watermark must have passed the left row's
     time plus the distance to the matching row. An unmatched left row is emitted once the watermark
     has passed the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
-    indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep the last right row
-    of each key for the duration `tolerance`, or indefinitely if it is not set.
+    indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep each key's last
+    right row for the duration `tolerance`, or indefinitely if `tolerance` is not set.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
@@ -589,7 +595,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
     be evaluated for any right row. If `where` reads both sides, the nearest row may fail the
-    condition. Each slice of time then needs copies of all right rows within `tolerance`. Without
+    condition. Each time slice then needs copies of all right rows within `tolerance`. Without
     `tolerance`, each slice needs copies of all earlier right rows, all later ones, or both,
     depending on `strategy`. `auto` counts these copies, and divides rows only by key if the copies
     cost more than they save.
@@ -612,10 +618,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -624,8 +631,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Without keys, any two rows may match.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
-            smallest `abs(l.on - r.on)`, or the earlier row if an earlier and a later row are
-            equally far away.
+            smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
+            row.
         tolerance: The maximum time difference, inclusive: a duration, or an integer if times are
             integers. None sets no bound.
         allow_exact_matches: Whether a right row with the same time may match.
@@ -640,9 +647,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. Other left columns are not
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged. For streams, `partitions` is the number
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged. For streams, `partitions` is the number
             of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
@@ -651,26 +658,26 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time. For each key, each slice also receives the nearest right
-            rows outside it: each task that reads right rows sends at most one row before the slice
-            and one row after it. `hybrid`: rows are divided into buckets by key, and heavy keys are
-            split by time. `auto` selects `broadcast` if the right side is small. Otherwise, `auto`
-            keeps the existing partitions of both sides if they are balanced and each contains all
-            rows of its keys. If not, `auto` uses the division whose fullest partition is the
-            smallest in a sample. Without `by`, `auto` uses slices of time. For streams, `key`
-            divides the rows only by key. `time` assigns slices of time to the buckets in turn, and
-            copies all right rows within `tolerance` of a slice. `hybrid` also assigns slices in
-            turn, but starts each key at a different bucket. Both `time` and `hybrid` require a
-            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
-            `tolerance`, the join has a single bucket, and therefore a single task.
+            divided into time slices. For each key, each slice also receives the nearest right rows
+            outside the slice. Each task that reads right rows sends at most one row before the
+            slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
+            keys are split by time. `auto` selects `broadcast` if the right side is small.
+            Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
+            each partition contains all rows with its keys. If not, `auto` uses the division whose
+            fullest partition is the smallest in a sample. Without `by`, `auto` uses time slices.
+            For streams, `key` divides the rows only by key. `time` assigns time slices to the
+            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
+            assigns slices in turn, but starts each key at a different bucket. Both `time` and
+            `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
+            neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
             column, late rows are dropped.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
@@ -779,10 +786,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Args:
         left_df: The left side.
-        right_df: The right side. If one side is a stream and the other a table, the call reads the
-            table once and sends the whole table to every task of every micro-batch. The results for
-            a row of the stream are then emitted in the micro-batch in which the row arrives. The
-            stream needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        right_df: The right side. If one side is a stream and the other side is a table, the call
+            reads the table once and sends the whole table to every task of every micro-batch. The
+            results for a row of the stream are then emitted in the micro-batch in which the row
+            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -806,42 +814,43 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             uses the columns that the join reads, in DataFrame order, with nulls last. Structs are
             compared field by field, and arrays and maps element by element.
         closed: Whether intervals include their ends. They always include their start. `both`:
-            intervals include their ends, so intervals that touch overlap. `left`: intervals exclude
-            their ends, so intervals that touch do not overlap, and empty intervals do not overlap
-            any interval.
+            intervals include their ends, so two intervals that merely touch also overlap. `left`:
+            intervals exclude their ends, so intervals that touch do not overlap, and empty
+            intervals do not overlap any interval.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
             contain integers. If None, any overlap is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the number of cores and the
-            number of rows. A side that is not shuffled keeps its partitions, unless it has more
-            than this number; in that case, some are merged.
+        partitions: The number of partitions. The default depends on the numbers of cores and rows.
+            A side that is not shuffled keeps its partitions, unless there are more than this
+            number. In that case, some of them are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows
             are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
             task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into slices of time, and each row is sent to all slices in which it may have
-            matching rows. `hybrid`: rows are divided into buckets by key, and heavy keys are split
-            by time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
-            estimates. The candidates are `broadcast` if a side is small, the existing partitions of
-            both sides if they are balanced and each contains all rows of its keys, and the division
-            whose fullest partition is the smallest. Rows are not sampled if a side is small and an
-            estimate shows that the other forms would cost more, or if file metadata shows that
-            there are few rows.
+            divided into time slices, and each row is sent to all slices in which it may have
+            matches. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
+            time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+            estimates. The candidates are `broadcast` if a side is small, and the division whose
+            fullest partition is the smallest. The existing partitions of both sides are also a
+            candidate if they are balanced and each partition contains all rows with its keys. Rows
+            are not sampled if a side is small and an estimate shows that the other forms would cost
+            more, or if file metadata shows that there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
-            receives only some of the rows at a time, so combine the partial results of an aggregate
-            with a `groupBy`.
+            receives only some of the rows at a time, so combine an aggregate's partial results with
+            a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
 
     Returns:
-        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
-        only the left columns. With `aggs`, it has the left columns, followed by one column per
-        aggregate. If a row has no partners, counts are 0 and other aggregates are null.
+        A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
+        result has only the left columns. With `aggs`, the result has the left columns, followed by
+        one column per aggregate. If a row has no partners, counts are 0 and other aggregates are
+        null.
 
     Raises:
         tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
@@ -851,11 +860,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Note:
         Times are compared exactly, in the finest unit of the four columns. In an inner join, a row
-        is sent to all slices of time that it covers, so a few very long rows cause only a few
-        copies. All other joins need all matches of a row in the same task, so they send these
-        matches to the slice in which the row starts. Very long rows are placed in separate slices,
-        which may require a second copy of the other side. For these joins, an additional job finds
-        the longest row, unless keys divide the rows evenly or all rows are points. If rereading a
+        is sent to all time slices that it covers, so a few very long rows cause only a few copies.
+        All other joins need all of a row's matches in the same task, so they send these matches to
+        the slice in which the row starts. Very long rows are placed in separate slices, which may
+        require a second copy of the other side. For these joins, an additional job finds the
+        longest row, unless keys divide the rows evenly or all rows are points. If rereading a
         DataFrame returns an even longer row, the task that reads the row raises an error.
     """
     arguments = {

@@ -23,7 +23,7 @@ QueryT_co = TypeVar("QueryT_co", covariant=True)
 
 @dataclass(frozen=True)
 class Asked(Generic[QueryT_co]):
-    """The query, and the values of the options in the table that are not part of the query."""
+    """The query, and the values of those options that are not part of the query."""
 
     query: QueryT_co
     memory_limit: str | None = None
@@ -89,7 +89,7 @@ def command(
 
 
 def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option
-    """Convert the text of an option to an argument of the function."""
+    """Convert an option's text to a function argument."""
     if text is None or option.command is None or option.command.read is None:
         return text or None if isinstance(text, list) else text
     return getattr(parsing, option.command.read)(text)

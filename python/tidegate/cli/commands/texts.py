@@ -36,9 +36,9 @@ Examples:
 JOIN_HELP = f"""Write every pair of rows from LEFT and RIGHT with equal keys and close times.
 
 A pair is written if its keys are equal, left.ts + lower <= right.ts <= left.ts + upper, and WHERE,
-if given, is true. Pairs are in the order of LEFT's rows, then in the order of RIGHT's rows. The
-result is written piece by piece, so it may be larger than memory. The output file receives its name
-once it is complete.
+if given, is true. Pairs follow the order of LEFT's rows, then that of RIGHT's rows. The result is
+written piece by piece, so it may be larger than memory. The output file appears under its name once
+it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -46,30 +46,30 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
-neither side can deliver another row that precedes the later row of the pair. Only pipes and Arrow
+neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
 streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
 time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
-column is not listed in --types, it is inferred from the lines that are present at the start. If a
-file is renamed, it is read to the end. Then the new file with the original name is read. If a file
-is truncated, overwritten, removed or replaced, the command fails.
+column is not listed in --types, it is inferred from the lines present at the start. If a file is
+renamed, it is read to the end. Then the new file with the original name is read. If a file is
+truncated, overwritten, removed or replaced, the command fails.
 
 With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill signal,
 a power failure or a full disk ends a run. Run the same command again to resume from the last
 checkpoint. A checkpoint is written at intervals of --checkpoint, and when a signal stops the run.
 FILE records how far the inputs have been read, and how much of OUT has been written. A resumed run
 truncates OUT to this point and writes the rest again, with the same rows in the same order. OUT is
-a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. Each Parquet file
-receives its name when a checkpoint includes it. Standard streams and pipes are rejected, because
+a CSV file, an Arrow stream, or (if it ends in /) a folder of Parquet files. Each Parquet file is
+given its final name once a checkpoint includes it. Standard streams and pipes are rejected, because
 they cannot be read or written again. FILE is removed when all inputs have ended, and FILE.lock is
 removed when a run ends.
 
-With --agg, one row is written for each row of LEFT. The row contains the columns of LEFT, followed
-by the result of each FUNCTION for its partners, which are the rows of RIGHT that match it. FUNCTION
-is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all, median,
-count_distinct or collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
-WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition is
-optional: "count() where bid > 3". --how inner omits rows without partners. With --follow, a row is
-written as soon as RIGHT cannot deliver any more partners.
+With --agg, one row is written for each row of LEFT. The row contains LEFT's columns, followed by
+the result of each FUNCTION over the row's partners. These are the rows of RIGHT that match the row.
+FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
+median, count_distinct or collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99),
+weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN,
+OTHER). A condition is optional: "count() where bid > 3". --how inner omits rows without partners.
+With --follow, a row is written as soon as RIGHT cannot deliver any more partners.
 
 A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
 integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
@@ -128,14 +128,14 @@ Examples:
 
 {EXIT_CODES}"""
 
-ASOF_HELP = f"""Write each row of LEFT with the row of RIGHT that is nearest in time.
+ASOF_HELP = f"""Write each row of LEFT together with the row of RIGHT that is nearest in time.
 
 A row of RIGHT is a candidate if its keys are equal, its time is on the side that --strategy selects
 and at most --tolerance away, and WHERE, if given, is true. backward selects the last candidate with
 right.ts <= left.ts, and forward the first with right.ts >= left.ts. nearest selects the nearer of
 the two; if both are equally near, it selects the earlier one. Rows are in the order of LEFT's rows.
-The result is written piece by piece, so it may be larger than memory. The output file receives its
-name once it is complete.
+The result is written piece by piece, so it may be larger than memory. The output file appears under
+its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -181,8 +181,8 @@ Examples:
 BAND_HELP = f"""Write every pair of rows from LEFT and RIGHT whose values are close.
 
 A pair is written if abs(left.x - right.x) <= within for every --on column, its keys are equal, and
-WHERE (if given) is true. Pairs are in the order of LEFT's rows, then in the order of RIGHT's rows.
-The result is written piece by piece, so it may be larger than memory. The output file receives its
+WHERE (if given) is true. Pairs follow the order of LEFT's rows, then that of RIGHT's rows. The
+result is written piece by piece, so it may be larger than memory. The output file appears under its
 name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
@@ -213,9 +213,9 @@ Examples:
 OVERLAP_HELP = f"""Write every pair of rows from LEFT and RIGHT whose intervals overlap.
 
 Each row has a start and an end. A pair is written if left.start <= right.end, right.start <=
-left.end, its keys are equal, and WHERE (if given) is true. Pairs are in the order of LEFT's rows,
-then in the order of RIGHT's rows. The result is written piece by piece, so it may be larger than
-memory. The output file receives its name once it is complete.
+left.end, its keys are equal, and WHERE (if given) is true. Pairs follow the order of LEFT's rows,
+then that of RIGHT's rows. The result is written piece by piece, so it may be larger than memory.
+The output file appears under its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
@@ -244,10 +244,10 @@ Examples:
 
 AGGREGATE_HELP = f"""Write one row for each combination of window and key that has rows in STREAMS.
 
-A row belongs to every window [k * advance + offset, k * advance + offset + size) that contains its
-time, for any integer k. Times count from the epoch. With --session instead of --size, each key has
-its own windows. A window ends when the duration of --session has passed since its last row. Result
-rows are ordered by window, then by key.
+The windows are [k * advance + offset, k * advance + offset + size) for all integers k. A row
+belongs to every window that contains its time. Times count from the epoch. With --session instead
+of --size, each key has its own windows. A window ends when the duration of --session has passed
+since its last row. Result rows are ordered by window, then by key.
 
 STREAMS can be files, folders, quoted patterns such as 'trades/*.parquet', and URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
@@ -262,9 +262,9 @@ With --follow, CSV files and Arrow streams are read while they grow. A window is
 no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
 and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
 are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
-in --types, it is inferred from the lines that are present at the start. If a file is renamed, it is
-read to the end. Then the new file with the original name is read. If a file is truncated,
-overwritten, removed or replaced, the command fails.
+in --types, it is inferred from the lines present at the start. If a file is renamed, it is read to
+the end. Then the new file with the original name is read. If a file is truncated, overwritten,
+removed or replaced, the command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill
 signal, a power failure or a full disk ends a run. Run the same command again to resume from the
@@ -310,7 +310,7 @@ MERGE_HELP = f"""Write the rows of all FILEs in time order.
 The rows in each FILE must be in time order, or out of order by at most --lateness. Rows with equal
 times are written in the order of the files, and within a file in their original order. All files
 must have the same columns. Files are read and written piece by piece, so they may be larger than
-memory. OUT receives its name once it is complete.
+memory. OUT appears under its name once it is complete.
 
 FILEs can be files, folders, quoted patterns such as 'logs/*.csv', and URLs such as
 s3://bucket/logs/. Use - for standard input or output. The format is determined by the extension:
@@ -338,16 +338,16 @@ Examples:
 
 DIGEST_HELP = f"""Print a 128-bit digest of the rows in each FILE, for comparing tables.
 
-Equal rows have equal digests, regardless of the file format. The width of integers and the unit of
-times make no difference. Column names matter, and so does the order of rows, unless --unordered is
-given. The Python function tidegate.digest returns the same digest.
+Equal rows have equal digests, regardless of the file format. Integer widths and time units make no
+difference. Column names matter, and so does the order of rows, unless --unordered is given. The
+Python function tidegate.digest returns the same digest.
 
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.
 One FILE may be - for standard input. The format is determined by the extension:
 {EXTENSIONS}. Standard input is an Arrow stream, unless an option specifies
-another format. The types of CSV columns are inferred from their values, so they may differ from
-those of the original table.
+another format. The types of CSV columns are inferred from the values, so they may differ from the
+original types.
 
 \b
 Examples:

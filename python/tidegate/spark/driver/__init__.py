@@ -6,7 +6,7 @@
 - `bins.py`: builds a join that Spark itself runs, on equal keys and time bins.
 - `whole.py`: collects a small side once and sends it in full to every task.
 - `in_place.py`: joins two sides that Spark has already partitioned by their keys.
-- `files.py`: reads the number of rows from the footers of Parquet files.
+- `files.py`: reads row counts from Parquet file footers.
 - `guess.py`: estimates the cost of a join, assuming that the large side resembles the small one.
 - `division.py`: samples rows and chooses a suitable layout.
 - `overlap.py`: samples rows with a start and an end, and chooses a layout for them.

@@ -98,7 +98,7 @@ def without_sample(plan: Plan) -> Bins | None:
     The number of rows on both sides must be known from file metadata. The bins must not cost
     noticeably more than native calls, regardless of the number of pairs. In addition, one task must
     be able to hold all copied rows, regardless of their keys and times. If the table of copied rows
-    is large, a job checks at the start of the table whether rows with the same key and bin are
+    is large, a job reads the start of the table to check whether rows with the same key and bin are
     adjacent.
     """
     asked = asked_of(plan)
@@ -145,7 +145,7 @@ def _copied(plan: Plan, rows: tuple[float, float]) -> Literal["left", "right"]:
 
 
 def asked_of(plan: Plan) -> Asked:
-    """Return the properties of a join that affect its cost, other than its rows."""
+    """Return the properties of a join, other than its rows, that affect its cost."""
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
@@ -153,7 +153,7 @@ def asked_of(plan: Plan) -> Asked:
 
 
 def measures(session: SparkSession) -> bool:
-    """Return whether Spark measures a batch after every row that it passes to Python."""
+    """Return whether Spark measures the batch after each row that it passes to Python."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
     except PySparkException:
@@ -190,7 +190,7 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
 
 
 def _table_size(plan: Plan, bins: Bins) -> float:
-    """Return the size of a hash table of all copied rows, in bytes."""
+    """Return the size, in bytes, of a hash table of all copied rows."""
     rows, columns = bins.of_copied + bins.copies, plan.columns.of(NAMES.index(bins.copied))
     return rows * (_ROW + _CELL * len(columns))
 

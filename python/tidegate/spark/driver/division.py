@@ -156,7 +156,7 @@ def sample_of_join(plan: Plan) -> Sample:
 
 
 def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
-    """Return the key hashes and times of a random sample of a side's rows."""
+    """Return the key hashes and times of randomly sampled rows from one side."""
     times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
@@ -181,11 +181,11 @@ def _sample_of_rows(plan: AggregatePlan) -> Sample:
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
-    """Return up to `SAMPLED` equally likely rows, and how many rows each of them represents.
+    """Return up to `SAMPLED` equally likely rows, and the number of rows that each represents.
 
     The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
-    used, which requires a single pass over the inputs. The largest of these numbers shows how many
-    rows there are.
+    used, which requires a single pass over the inputs. The total number of rows is estimated from
+    the largest of these random numbers.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()

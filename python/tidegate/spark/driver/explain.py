@@ -48,7 +48,7 @@ _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
 def described(plan: Plan, *, fused: bool = False) -> str:
-    """Describe the native join, and the steps that Spark performs around it or instead of it.
+    """Describe the native join and the steps that Spark performs around it or instead of it.
 
     `fused` specifies whether `then` processes the result in the same call.
     """
@@ -279,7 +279,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
 
 
 def _layers(layout: OverlapLayout) -> list[str]:
-    """Describe the layers of the bucket with the most slices, and the destinations of its rows."""
+    """Describe the bucket with the most slices: its layers and the destinations of its rows."""
     layers = max(layout.layers, key=lambda one: sum(len(layer.cut.partitions) for layer in one))
     if not layout.is_cut:
         return []

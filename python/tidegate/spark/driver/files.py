@@ -1,4 +1,4 @@
-"""Estimates the number of rows in Parquet files from the footers of a few of them.
+"""Estimates the number of rows in Parquet files from the footers of a few files.
 
 Spark knows only the size of the files and an assumed size per row. Compressed files contain many
 more rows than these two numbers suggest.
@@ -51,7 +51,7 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
 
 
 def _rows_read(frame: DataFrame, relation: Any) -> Rows | None:  # noqa: ANN401 - an object of Java
-    """Return the number of rows in the files of a relation."""
+    """Return the number of rows in a relation's files."""
     counted = relation.stats().rowCount()
     if counted.isDefined():
         # The count may be out of date.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Guess(NamedTuple):
-    """The costs of a join, and how they were estimated."""
+    """A join's estimated costs, and how they were estimated."""
 
     costs: Costs
     basis: str
@@ -56,7 +56,7 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 
 
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
-    """Return sampled rows, the slice for each side, and how many rows a sampled row represents.
+    """Return sampled rows, each side's slice, and the number of rows that a sampled row represents.
 
     No row is used for both sides, because it would match itself.
     """

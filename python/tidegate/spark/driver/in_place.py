@@ -70,9 +70,9 @@ _WRAPPING = ("Project", "WholeStageCodegen", "InputAdapter", "ColumnarToRow")
 
 @dataclass(frozen=True)
 class InPlace:
-    """Both sides as one DataFrame, in which each partition contains all rows with its keys.
+    """Both sides as one DataFrame. Rows with the same key are in the same partition.
 
-    `slots` contains the slot of each column on both sides. `all_keys` specifies whether Spark has
+    `slots` contains each column's slot, for both sides. `all_keys` specifies whether Spark has
     partitioned the rows by all keys of the join.
     """
 
@@ -93,7 +93,7 @@ class InPlace:
 
 
 def found(plan: Plan) -> InPlace | None:
-    """Return both sides in place if their partitioning is the same, otherwise None. Runs no job."""
+    """Return both sides in place if their partitions match, otherwise None. Runs no job."""
     if plan.streams or plan.stream_side is not None or not plan.native.keys:
         return None
     try:
@@ -167,7 +167,7 @@ def _slots(plan: Plan, pairs: Sequence[tuple[int, int]]) -> tuple[tuple[int, ...
 
 
 def _aligned(plan: Plan, slots: tuple[tuple[int, ...], tuple[int, ...]]) -> list[DataFrame]:
-    """Return both sides with one column per slot (null where unused) and the column `side`."""
+    """Return both sides with one column per slot (null where unused) and the `side` column."""
     count = max(map(max, slots)) + 1
     frames = []
     for side in (LEFT, RIGHT):

@@ -41,9 +41,9 @@ _KEPT: dict[str, Kept] = {"inner": "either", "right": "right", "full": "both"}
 def of_join(plan: Plan, sample: Sample | None = None) -> OverlapLayout:
     """Return the layout for an overlap join of tables.
 
-    Runs up to three jobs over keys, starts and ends: one for a sample, and one for each side whose
-    longest row must be known. The longest row matters if the rows of a side are intervals that need
-    all of their matches in one task, and keys alone do not divide the rows evenly.
+    Runs up to three jobs over keys, starts and ends: one for sampling, and one for each side whose
+    longest row must be known. The longest row matters if a side's rows are intervals whose matches
+    must all be in one task, and if keys alone do not divide the rows evenly.
     """
     session = plan.left.sparkSession
     if plan.parallelism == "key":
@@ -97,8 +97,7 @@ def sample_of_join(plan: Plan) -> Sample:
 def _drawn(plan: Plan, side: int) -> DataFrame:
     """Return the key hashes and interval columns of some rows on a side.
 
-    The interval columns of the two sides have different names; the columns of the other side are
-    null.
+    The interval columns have different names on each side. The other side's columns are null.
     """
     rows, other = plan.inputs[side], plan.inputs[1 - side]
     told = []

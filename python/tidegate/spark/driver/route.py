@@ -161,7 +161,7 @@ def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
 
 
 def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
-    """Return the route of a join of tables by native calls, with neither side sent in full."""
+    """Return a route that joins tables in native calls and sends neither side in full."""
     if plan.parallelism == "key":
         there = in_place.found(plan)
         if there is not None:
@@ -195,7 +195,7 @@ def _of_layers(
 def _stayed(
     plan: Plan, near: _Near, hashes: tuple[Integers, Integers], weight: float
 ) -> Stayed | None:
-    """Return the rows in place, if this is cheaper than shuffling them."""
+    """Return a route that leaves the rows in place, if this is cheaper than shuffling them."""
     sides = _there(plan, hashes, weight)
     if sides is None:
         return None
@@ -218,7 +218,7 @@ def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPl
 
 
 def _of_both(plan: Plan, near: _Near) -> Broadcast | Shuffled | Binned | Stayed:
-    """Return the route of a join of tables whose rows have a single time.
+    """Return the route for a join of tables in which each row has a single time.
 
     Samples rows if needed.
     """

@@ -139,7 +139,7 @@ def _is_computed(plan: Plan, side: int) -> bool:
 def _of_files(plan: Plan, side: int, width: int | None) -> Rows | None:
     """Return the Arrow size of a side that reads Parquet files, in bytes, or None if unknown.
 
-    Footers show the number of rows, but not the length of strings or the effect of a filter.
+    Footers contain the number of rows, but not the lengths of strings or the effect of a filter.
     """
     if width is None or _texts(plan.columns.of(side)):
         return None
@@ -166,7 +166,7 @@ def _text(size: int) -> str:
 
 
 def _estimated_bytes(frame: DataFrame) -> int:
-    """Return Spark's estimate of the size of files or local rows, in bytes.
+    """Return Spark's size estimate for files or local rows, in bytes.
 
     The estimate is often too high. For compressed files, it is too low. Spark Connect does not
     report an estimate.

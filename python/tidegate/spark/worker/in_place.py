@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class InPlaceTask:
     """The task that joins the rows of a Spark partition. Instances are sent to the workers.
 
-    `slots` contains the slot of each column on both sides. `order` is the required order of right
+    `slots` contains each column's slot, for both sides. `order` is the required order of right
     rows, if the result depends on it. A row that belongs to neither side is ignored.
     """
 
