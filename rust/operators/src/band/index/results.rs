@@ -32,7 +32,7 @@ impl<F: Find> IndexJoin<F> {
         Results { left, right }
     }
 
-    /// Writes the offsets of the left and right rows of pairs. The slices must have room for a few
+    /// Writes the offsets of the left and right rows in pairs. The slices must have room for a few
     /// additional offsets.
     fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =
