@@ -22,7 +22,7 @@ const BLOCK_ROWS: usize = 40_000_000;
 /// The number of rows per run.
 const RUN: usize = 1024;
 
-/// One row in this many is measured, for each source.
+/// For each source, one row in this many is measured.
 const SAMPLED: usize = 16;
 
 /// The memory limit of the gates.

@@ -202,7 +202,7 @@ fn check_fields(fields: &Fields, node: &Node<'_>) -> Result<()> {
     fields.iter().try_for_each(|field| check_type(field.data_type(), &node.child(field.name())))
 }
 
-/// Rejects types that arrow-rs can read but cannot create arrays of.
+/// Rejects types that arrow-rs can read but cannot create arrays for.
 fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
     let check_field = |field: &Field| check_type(field.data_type(), &node.child(field.name()));
     match data_type {

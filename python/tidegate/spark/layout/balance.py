@@ -42,7 +42,7 @@ _ROUNDS = 16
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of both inputs: key hashes, times, and the number of rows per sampled row."""
+    """A sample of both inputs: key hashes, times, and the weight of each sampled row."""
 
     left_hash: Integers
     left_time: Integers
@@ -268,7 +268,7 @@ class _Slice:
 def _evened(layout: Layout, sample: Sample) -> Layout:
     """Return the layout with heavy slices cut into pieces, if this helps.
 
-    A slice can be heavy because many rows have the same time. Only rows that are sent just to their
+    A slice can be heavy because many rows have the same time. Rows that are sent only to their
     homes can be divided among pieces. All other rows are sent to every piece.
     """
     mean = layout.sent / layout.partitions

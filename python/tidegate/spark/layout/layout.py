@@ -1,4 +1,4 @@
-"""Determines a row's partitions: key buckets, of which heavy ones are cut into time slices.
+"""Determines a row's partitions from its key bucket and, in heavy buckets, from its time slice.
 
 A *bucket* contains all keys whose hashes are equal modulo the number of buckets. A bucket is cut
 into one or more *slices* of time, and each slice is in a separate partition::
@@ -29,9 +29,9 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore copies right rows and
 sends each left row only to its home. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides: a slice reports a pair if it is the left row's home, and
-an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row that its
-own rows could match, so each result row is returned once.
+left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. It
+reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row
+that its own rows could match, so each result row is returned once.
 
 `reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
 row is ever lost.

@@ -36,7 +36,7 @@ copy of each row on the other side.
   Two overlapping rows meet in the slice where the later one starts, and are reported there. The
   later row is at home in this slice, and the other row covers the later row's start. In any other
   slice that receives both rows, neither row is at home. A partition therefore reports the pairs in
-  which at least one row is at home. It has at most one slice of such a layer.
+  which at least one row is at home. A partition has at most one slice of such a layer.
 
 A partition can have slices of several layers. A row that belongs to several slices of a partition
 is sent to the partition once. Such a row counts as being at home if any of these slices is its
@@ -95,7 +95,7 @@ def whole(partition: int) -> tuple[Layer, ...]:
 
 
 class Rows(NamedTuple):
-    """The rows of a side: buckets, starts and ends, and, if there are pieces, hashes.
+    """The rows of a side: buckets, starts, ends and, if there are pieces, hashes.
 
     If a row matches nothing, its bucket is negative: -1 minus the slice of the row.
     """

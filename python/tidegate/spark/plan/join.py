@@ -524,7 +524,7 @@ class Plan:
 
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:
-        """Return whether the condition reads columns from each side."""
+        """Return, for each side, whether the condition reads any of its columns."""
         left, right = self.native.condition_columns
         return bool(left), bool(right)
 

@@ -1,4 +1,4 @@
-//! Finds partners in a single pass over both sides, if both sides are in time order.
+//! Finds partners in a single pass over both sides, which must be in time order.
 //!
 //! When the pass visits a right row, that row becomes the last row of its key. A left row's partner
 //! is the last row of its key at that moment. For partners before left rows, the pass goes forward

@@ -45,8 +45,8 @@ impl Awake {
         work()
     }
 
-    /// Stays awake and processes incoming work until, for some time, there has been neither a call
-    /// nor any work.
+    /// Stays awake and processes incoming work until there has been no call and no work for some
+    /// time.
     fn stay(&self) {
         // A thread that is already staying awake for an earlier call gets here from `yield_now`
         // below.

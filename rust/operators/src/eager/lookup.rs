@@ -125,7 +125,8 @@ impl TimeJoin {
         self.store(&driver, self.before);
     }
 
-    /// Inserts each side's rows, from the offset in `from` on, into the timelines of their keys.
+    /// Inserts each side's rows, starting at the offset in `from`, into the timelines of their
+    /// keys.
     fn store(&mut self, driver: &Driver, from: [usize; 2]) {
         let TimeJoin { timelines: [left, right], logs, bounds, .. } = self;
         let enter = |timelines: &mut Vec<Timeline>, side: Side| {
@@ -319,7 +320,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
     }
 }
 
-/// Inserts the rows of a log, from offset `from` on, into the timelines of their keys.
+/// Inserts the rows of a log, starting at offset `from`, into the timelines of their keys.
 fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bound: i64) {
     let (ts, keys) = (&log.columns().times()[from..], &log.columns().keys()[from..]);
     let first = (log.first() as u32).wrapping_add(from as u32);

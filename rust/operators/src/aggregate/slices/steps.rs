@@ -34,7 +34,7 @@ pub(in crate::aggregate) struct WindowSteps {
 impl WindowSteps {
     /// Appends the step that leads to the window beginning with the slice `start`. `present`
     /// contains the keys in result order. Each key is paired with the number of slices in the
-    /// window in which it has rows.
+    /// window that contain the key.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -64,7 +64,7 @@ impl WindowSteps {
     }
 }
 
-/// For each key, the number of the window's slices that contain rows with the key.
+/// For each key, the number of the window's slices that contain the key.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
@@ -92,8 +92,7 @@ impl Present {
         self.cells -= keys.len();
     }
 
-    /// Returns all keys in ascending order, each with the number of slices in which the key has
-    /// rows.
+    /// Returns all keys in ascending order, each with the number of slices that contain the key.
     pub(in crate::aggregate) fn all(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }

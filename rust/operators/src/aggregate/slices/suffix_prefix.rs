@@ -107,7 +107,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Writes the results of the keys, from row `first` of the page on.
+    /// Writes the results of the keys, starting at row `first` of the page.
     fn write(
         &self,
         keys: &[u32],

@@ -1,10 +1,10 @@
 //! Session windows over rows that arrive epoch by epoch.
 //!
-//! An epoch's rows are assigned in merged order, which [`MergedRows`] provides, to the sessions of
-//! their keys. Each function then adds the rows to the states of their sessions. Once no row can
-//! extend a session, the session is complete and its result is computed. Results are sorted by the
-//! end of the session and then by key. Results are not sorted by start, because a session that
-//! begins early may never end.
+//! [`MergedRows`] provides an epoch's rows in merged order. They are assigned to the sessions of
+//! their keys in that order. Each function then adds the rows to the states of their sessions. Once
+//! no row can extend a session, the session is complete and its result is computed. Results are
+//! sorted by the end of the session and then by key. Results are not sorted by start, because a
+//! session that begins early may never end.
 //!
 //! # Trade-offs
 //!

@@ -382,7 +382,7 @@ pub(in crate::aggregate) trait Slide {
     /// Allocates a page.
     fn open(&mut self, rows: usize);
 
-    /// Writes the results of the next windows, from row `first` of the page on.
+    /// Writes the results of the next windows, starting at row `first` of the page.
     fn write(&mut self, block: &CellBlock, steps: &WindowSteps, first: usize);
 
     /// Hands out the page.
