@@ -79,7 +79,7 @@ Table: TypeAlias = (
     "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
     " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | OpenTable"
 )
-"""A table: Arrow data, paths of files, a dataset, a lazy frame, records, or a dict of arrays."""
+"""A table: Arrow data, file paths, a dataset, a lazy frame, records, or a dict of arrays."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
 """One or more streams of rows, numbered from 0."""
@@ -87,19 +87,19 @@ Streams: TypeAlias = "Table | Sequence[Table]"
 Sink: TypeAlias = (
     "Callable[[pa.RecordBatch], object] | queue.Queue[pa.RecordBatch | None] | BatchWriter | Source"
 )
-"""A receiver of batches: a function, a queue, a writer, or a source of another operator."""
+"""A receiver of batches: a function, a queue, a writer, or another operator's source."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer if times are integers."""
 
 Window: TypeAlias = "Length | Rows"
-"""The length of a window: a duration or a number of rows."""
+"""The length of a window: a duration or a row count."""
 
 Names: TypeAlias = str | tuple[str, str]
-"""The name of a column on both sides, or its names on the left and the right side."""
+"""A column name used on both sides, or one name each for the left and right sides."""
 
 IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
-"""The start and end columns of both sides, or a pair of names for each side."""
+"""The start and end columns of both sides, or one pair of names per side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
@@ -111,7 +111,7 @@ Bytes: TypeAlias = int | str
 """A number of bytes, or a string such as "2GB" or "512MiB"."""
 
 End: TypeAlias = "Bound | Expr"
-"""An end of an interval join: the same for all rows, or an expression over the columns of one side.
+"""An end of an interval join: a constant for all rows, or an expression over one side's columns.
 
 A string is a duration, or the SQL text of an expression."""
 

@@ -1,7 +1,7 @@
 //! Measures the batch interval join over plain columns, which finds the matches and lists the
 //! pairs.
 //!
-//! The input is workload W1 without its payload: a million rows per side in time order, uniform
+//! The input is workload W1 without its payload: one million rows per side in time order, uniform
 //! keys, and 4 matches per left row.
 
 use std::hint::black_box;

@@ -1,7 +1,7 @@
-//! Measures only the inner loop of W3: the number of pairs compared per second while the window's
-//! columns are in a cache.
+//! Measures only the inner loop of W3: the pairs compared per second while the window's columns are
+//! in a cache.
 //!
-//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 satisfies both
+//! Each of the two bands contains 21 of 10 000 numbers, so one pair in 230 000 is within both
 //! bands. With 8-bit codes, one pair in 28 000 satisfies both bands. With bitmaps of 128 buckets,
 //! one pair in 10 000 does.
 
@@ -16,7 +16,7 @@ use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two_by};
 /// The number of rows in the window.
 const ROWS: usize = 8192;
 
-/// The number of new rows, four of which are compared at a time.
+/// The number of new rows. Four of them are compared at a time.
 const NEW_ROWS: usize = 256;
 
 /// Numbers from 0 to 9 999. Every run generates the same sequence.

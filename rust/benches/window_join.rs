@@ -1,7 +1,7 @@
 //! Measures the window join that compares every pair, with full windows, on workload W3 without its
 //! payload.
 //!
-//! The condition consists of two bands that each contain 21 of 10 000 numbers. Each window contains
+//! The condition consists of two bands, each containing 21 of 10 000 numbers. Each window contains
 //! the last 200 000 rows of its side. The throughput is the number of pairs compared.
 
 use std::hint::black_box;

@@ -1,5 +1,5 @@
-//! Measures the time from the arrival of a pair's later row until the pair is returned, while rows
-//! arrive at a steady rate.
+//! Measures the latency of pairs: the time from the arrival of a pair's later row until the pair is
+//! returned. Rows arrive at a steady rate.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -31,7 +31,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Returns the time of a row in nanoseconds since the beginning of the measurement.
+    /// Returns a row's time in nanoseconds since the measurement began.
     fn ts(&self, row: usize) -> i64 {
         ((row as f64 / self.rate - self.past) * 1e9) as i64
     }

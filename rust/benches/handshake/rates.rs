@@ -16,7 +16,7 @@ use crate::workload::{Rows, Test};
 /// The number of rows per epoch.
 const EPOCH: usize = 4096;
 
-/// A variant: its name, its condition, its algorithm, and whether its results are ordered. Ordered
+/// A variant: its name, condition and algorithm, and whether its results are ordered. Ordered
 /// results require punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-/// Compares the results of all variants of a condition with those of a nested loop.
+/// Compares the results of a condition's variants with the results of a nested loop.
 pub(crate) fn check(pairs: usize) {
     for form in FORMS {
         let window = pairs as u64 / 4;
@@ -111,7 +111,7 @@ pub(crate) struct Rate {
     pub(crate) rows: f64,
     /// The number of comparisons per second.
     pub(crate) comparisons: f64,
-    /// The ratio of the work of the least busy node to that of the busiest node.
+    /// The least busy node's work divided by the busiest node's work.
     pub(crate) balance: f64,
     pub(crate) most_waiting: usize,
 }

@@ -1,8 +1,8 @@
-//! Measures the online interval join without Arrow: the modes of PPOIJ, and the joins with which
-//! the PPOIJ paper compares them.
+//! Measures the online interval join without Arrow, in the modes of PPOIJ. The joins with which the
+//! PPOIJ paper compares them are measured as well.
 //!
-//! The input is workload W1s without its payload: a million rows per side, uniform keys, and 4
-//! matches per left row, in epochs of 20,000 rows.
+//! The input is workload W1s without its payload: one million rows per side in epochs of 20,000
+//! rows, uniform keys, and 4 matches per left row.
 //!
 //! ```text
 //! cargo bench -p tidegate-benches --bench streaming_join

@@ -6,7 +6,7 @@ use tidegate_structures::index::{BPlusTree, BucketIndex, WindowIndex};
 use crate::Point;
 use crate::workload::{MATCHES, MERGE_RATIO, Values, Windows};
 
-/// The number of rows per window, unless the figure varies it, and the number of measured rows.
+/// The number of rows per window (unless the figure varies it) and the number of measured rows.
 const WINDOW: usize = 1 << 16;
 const ROWS: usize = 1 << 19;
 
@@ -27,7 +27,7 @@ fn compared() -> [(&'static str, Pair); 4] {
     ]
 }
 
-/// Prints an index's rate, its nanoseconds per row for each step, and its bytes per row.
+/// Prints an index's rate, nanoseconds per row and step, and bytes per row.
 fn point(figure: &str, series: &str, x: f64, windows: &mut Windows, rows: (usize, usize)) {
     let (window, measured) = rows;
     windows.slide(measured);

@@ -1,5 +1,5 @@
-//! Measures the points of the paper's Figures 8 to 13, one figure after another: band joins over
-//! sliding windows of `w` rows.
+//! Measures the points in the paper's Figures 8 to 13, one figure after another. The figures show
+//! band joins over sliding windows of `w` rows.
 //!
 //! The figures for one thread measure only the indexes, as in `w2_index`. The figures for tasks
 //! measure the whole index-based window join, except for its result rows. Each point is printed as

@@ -36,7 +36,7 @@ impl Load {
         load
     }
 
-    /// Joins a total of `rows` rows from both sides, `together` of them at a time. Returns the time
+    /// Joins `rows` rows in total from both sides, `together` of them at a time. Returns the time
     /// in seconds.
     fn run(&mut self, rows: usize, together: usize) -> f64 {
         let pieces: Vec<_> = (0..rows / together).map(|_| self.piece(together)).collect();
@@ -61,7 +61,7 @@ impl Load {
         start.elapsed().as_secs_f64()
     }
 
-    /// Returns alternating rows of R and S: their times, their sides, and the bands of both sides.
+    /// Returns alternating rows of R and S, as times, sides, and the bands of both sides.
     fn piece(&mut self, rows: usize) -> (Vec<i64>, Vec<Side>, Codes, Codes) {
         let ts: Vec<i64> = (self.came..self.came + rows as i64).collect();
         self.came += rows as i64;
@@ -108,9 +108,9 @@ fn ahead(index: impl Fn() -> Box<dyn WindowIndex>) -> Join {
     join(Ahead::new(2, index))
 }
 
-/// Measures rates for different numbers of rows per task. Also measures latencies for task sizes at
-/// which each thread has one task. Then measures both kinds of merge for different numbers of
-/// threads.
+/// Measures rates for different numbers of rows per task. Also measures latencies for task sizes
+/// that leave each thread with one task. Then measures both kinds of merge with different numbers
+/// of threads.
 pub(crate) fn tasks() {
     let by_tasks = |options: TaskOptions| join(TaskJoin::new(2, options));
     for threads in [1, 2] {

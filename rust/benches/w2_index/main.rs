@@ -1,10 +1,10 @@
-//! Measures W2 without its results: only the indexes of the two windows of a band join.
+//! Measures W2 without its results: only the indexes on a band join's two windows.
 //!
 //! Rows of R and S alternate. Each row is looked up in the other side's window of `w` rows, where
-//! it matches two rows on average. The row is then inserted into its own window, from which the
-//! oldest row is removed. Up to 1,024 rows, counting both sides, are inserted into the indexes
-//! together and then looked up together. The rate is the number of rows per second, counting both
-//! sides, and is measured with full windows.
+//! it matches two rows on average. The row is then inserted into its own window, and the oldest row
+//! is removed from that window. Up to 1,024 rows, counting both sides, are inserted into the
+//! indexes together and then looked up together. The rate is the number of rows per second,
+//! counting both sides, and is measured with full windows.
 //!
 //! ```sh
 //! cargo bench -p tidegate-benches --bench w2_index -- 'w=2^20/uniform'

@@ -22,8 +22,8 @@ pub(crate) enum Values {
     Uniform,
     /// Normally distributed, with an eighth of the range as the standard deviation.
     Gaussian,
-    /// Gaussian with a moving mean. The mean moves by this fraction of the range each time the
-    /// window is renewed. A tenth is the fastest drift in the paper's Figure 13.
+    /// Gaussian with a moving mean. Each time the window is renewed, the mean moves by this
+    /// fraction of the range. A tenth is the fastest drift in the paper's Figure 13.
     Drifting(f64),
 }
 
@@ -64,14 +64,14 @@ impl Random {
 /// The windows of both sides.
 pub(crate) struct Windows {
     pub(crate) indexes: [Box<dyn WindowIndex>; 2],
-    /// The keys of each window's rows in a ring buffer, and the number of rows that have arrived.
+    /// The keys of each window's rows, as a ring buffer, and the number of rows that have arrived.
     keys: [Vec<i64>; 2],
     came: usize,
     /// Half the width of the band.
     within: i64,
     values: Values,
     /// The values through which the windows cycle. The values are generated in advance, so that
-    /// their generation is not measured.
+    /// generating them is not measured.
     made: Vec<f64>,
     found: Vec<u32>,
     ends: Vec<u32>,
@@ -80,7 +80,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Creates full windows of `rows` rows each, in which a row has `matches` matches on average.
+    /// Creates full windows with `rows` rows each. On average, a row has `matches` matches.
     pub(crate) fn new(
         indexes: [Box<dyn WindowIndex>; 2],
         rows: usize,
@@ -132,8 +132,7 @@ impl Windows {
         (value + shift) as i64
     }
 
-    /// Slides the windows by a total of `rows` rows from both sides, and returns the number of
-    /// matches.
+    /// Slides the windows by `rows` rows in total from both sides. Returns the number of matches.
     pub(crate) fn slide(&mut self, rows: usize) -> usize {
         let mut matches = 0;
         let mut left = rows / 2;
@@ -145,7 +144,7 @@ impl Windows {
         matches
     }
 
-    /// Slides the windows by `rows` rows per side. Each row of R precedes the row of S with the
+    /// Slides the windows by `rows` rows per side. Each row of R precedes the row of S that has the
     /// same number.
     fn batch(&mut self, rows: usize) -> usize {
         let (window, first) = (self.rows(), self.came);

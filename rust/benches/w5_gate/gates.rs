@@ -1,4 +1,4 @@
-//! Measures both gates. One thread feeds a gate, and each reader has its own thread.
+//! Measures both gates. One thread feeds each gate, and every reader has its own thread.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
-//! Measures the latency in W5: the time from the push of a row until a reader receives it, at half
-//! of each gate's peak rate.
+//! Measures latency in W5 at half of each gate's peak rate. The latency is the time from the push
+//! of a row until a reader receives it.
 //!
-//! First, each gate is fed as fast as it accepts rows, to determine its peak rate. Then one thread
-//! feeds rows on schedule, and another thread reads. If the feeding thread is behind schedule, it
-//! does not wait. Sources take turns: they push single rows to the row gate, and runs of 1 024 rows
-//! to the block gate. The latency of a row therefore includes the time until the other sources have
-//! passed the row's time. The benchmark needs two idle cores.
+//! First, each gate is fed as fast as it accepts rows, which determines its peak rate. Then one
+//! thread feeds rows on schedule, and another thread reads. If the feeding thread is behind
+//! schedule, it does not wait. Sources take turns. They push single rows to the row gate and runs
+//! of 1 024 rows to the block gate. The latency of a row therefore includes the time until the
+//! other sources have passed the row's time. The benchmark needs two idle cores.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ const BLOCK_ROWS: usize = 40_000_000;
 /// The number of rows per run.
 const RUN: usize = 1024;
 
-/// One in this many rows from each source is measured.
+/// For each source, one row in this many is measured.
 const SAMPLED: usize = 16;
 
 /// The memory limit of the gates.
 const LIMIT: usize = 64 << 20;
 
-/// A clock in nanoseconds that both threads read, and the rate at which to feed rows.
+/// A clock, in nanoseconds, that both threads read, and the rate at which rows are fed.
 #[derive(Clone, Copy)]
 struct Pace {
     begin: Instant,
@@ -85,7 +85,7 @@ fn read_rows(mut reader: Reader<u64>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// A run and the time at which it was pushed.
+/// A run and the time when it was pushed.
 struct StampedRun {
     ts: &'static [i64],
     pushed: u64,

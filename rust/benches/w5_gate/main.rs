@@ -1,10 +1,10 @@
 //! W5: merging k sorted streams of (ts int64, value int64) into one ordered stream of ready rows
 //! for n readers.
 //!
-//! One thread feeds all sources in turn, and each reader has its own thread. The time is measured
+//! One thread feeds the sources in turn, and each reader has its own thread. The time is measured
 //! from the first push until the last reader has seen the last row. A row counts once, regardless
-//! of the number of readers that see it. The time of a system is used only after the system's
-//! output, or the sum of the output, has been compared with the sorted input.
+//! of how many readers see it. A system's time is used only after its output, or the sum of its
+//! output, has been compared with the sorted input.
 //!
 //! | name | measurement |
 //! | --- | --- |
@@ -40,7 +40,7 @@ use workload::Columns;
 /// The number of rows per measurement.
 const ROWS: usize = 10_000_000;
 
-/// The number of rows per measurement of a system that needs a lock or a node for each row.
+/// The number of rows per measurement if a system needs a lock or a node for each row.
 const SLOW_ROWS: usize = 2_000_000;
 
 fn w5(criterion: &mut Criterion) {

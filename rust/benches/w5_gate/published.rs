@@ -1,7 +1,7 @@
 //! ScaleGate as published, for comparison: Algorithm 2 of ScaleJoin, line by line.
 //!
-//! Only times are compared. `written` contains each source's last row, which is held back until the
-//! source pushes another one. Nothing is freed before the end, because the paper relies on a
+//! Only times are compared. `written` contains each source's last row, which is held back until
+//! that source pushes another. Nothing is freed before the end, because the paper relies on a
 //! garbage collector.
 
 use std::ptr;
@@ -139,8 +139,8 @@ fn level_insert(mut from: *mut Node, node: *mut Node, ts: i64, level: usize) {
 }
 
 /// Pushes and reads every row, and adds up the values. Each source pushes one additional row at the
-/// beginning and one at the end. No row can then overtake its first real row, and its last real row
-/// is not held back.
+/// beginning and one at the end. As a result, no other row can overtake the source's first real
+/// row, and the source's last real row is not held back.
 pub(crate) fn scale_gate(columns: &Columns, readers: usize) -> Duration {
     let gate = Gate::new(columns.ts.len());
     let mut sources: Vec<_> = (0..columns.ts.len()).map(|number| gate.source(number)).collect();

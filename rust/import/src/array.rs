@@ -1,8 +1,8 @@
-//! Checks arrays and copies their structures, so that arrow-rs reads only the copies.
+//! Checks arrays and copies their structures. arrow-rs then reads only the copies.
 //!
-//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. The
-//! copy has its own aligned version of any buffer that arrow-rs reads before it checks the
-//! alignment. The copy keeps the exported array and the producer's memory alive.
+//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. If
+//! arrow-rs reads a buffer before it checks the alignment, the copy has its own aligned version of
+//! the buffer. The copy keeps the exported array and the producer's memory alive.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -26,8 +26,7 @@ const MAX_LENGTH: i64 = 1 << 40;
 /// The maximum number of rows in a batch, because row numbers have 32 bits.
 const MAX_ROWS: i64 = u32::MAX as i64;
 
-/// A record batch that has been taken over from its producer. The schema has been read, but the
-/// rows have not.
+/// A record batch taken over from its producer. The schema has been read, but the rows have not.
 #[derive(Debug)]
 pub struct UnreadBatch {
     array: FFI_ArrowArray,
@@ -39,7 +38,7 @@ impl UnreadBatch {
     ///
     /// # Safety
     ///
-    /// `schema` must meet the requirements of the function [`schema`](crate::schema). `array` must
+    /// `schema` must meet the requirements of the [`schema`](crate::schema) function. `array` must
     /// point to an initialised structure that nothing else uses during the call. Unless the array
     /// has been released, each of its non-null pointers must point to the data that Arrow's C data
     /// interface specifies. The data must stay valid on all threads until the array is released.
@@ -70,7 +69,8 @@ impl UnreadBatch {
     }
 }
 
-/// Creates a record batch from an array of type `data_type`, a struct with the fields of `schema`.
+/// Creates a record batch from an array of type `data_type`, which is a struct with the fields of
+/// `schema`.
 ///
 /// # Safety
 ///
@@ -160,7 +160,7 @@ type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();
 
-/// Installs `release`, which decides whether producers' memory is released. `release` must either
+/// Installs `release`, which decides whether a producer's memory is released. `release` must either
 /// call the function that it receives or leak the memory. Memory is leaked if its producer depends
 /// on something that is shutting down. Only the first call to this function has an effect.
 pub fn release_through(release: Release) {
@@ -197,7 +197,7 @@ enum ElementCount {
 }
 
 impl ArrayCopy {
-    /// Copies the required elements of an array of type `data_type`.
+    /// Copies the required elements from an array of type `data_type`.
     ///
     /// # Safety
     ///
@@ -282,8 +282,8 @@ impl ArrayCopy {
     }
 }
 
-/// Returns an array without buffers. The result has the offset of `array`, and either its length or
-/// the required length.
+/// Returns an array without buffers. The result has the same offset as `array`, and either the same
+/// length or the required length.
 fn checked_extent(
     array: &FFI_ArrowArray,
     needed: ElementCount,
@@ -332,8 +332,8 @@ fn checked_extent(
 
 type Child<'a> = (&'a str, &'a DataType, ElementCount);
 
-/// Returns the children of an array whose last element ends at `end`, and the number of elements
-/// needed from each child. For a list, the number of items needed is its last offset.
+/// Returns the children of an array that ends at `end`, and the number of elements needed from each
+/// child. For a list, the number of items needed is its last offset.
 fn expected_children<'a>(
     data_type: &'a DataType,
     end: i64,

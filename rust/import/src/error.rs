@@ -9,7 +9,7 @@ use crate::node::Node;
 /// The reason why data cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The structures are inconsistent with each other or with the data type that they declare.
+    /// The structures are inconsistent with each other or with their declared data type.
     Malformed {
         /// The column, as a path of names. `None` refers to the rows as a whole.
         column: Option<String>,
@@ -23,7 +23,7 @@ pub enum Error {
         /// The type, given as the producer's format string.
         format: String,
     },
-    /// The values of a column have a fixed size of 0, so the length of an array is undefined.
+    /// A column's values have a fixed size of 0, so the array length is undefined.
     NoSize {
         /// The column, as a path of names.
         column: String,
@@ -46,8 +46,7 @@ pub enum Error {
 pub enum What {
     /// A description that does not name a type.
     Plain(String),
-    /// A description that names this type, or the types that it contains, in the notation of
-    /// arrow-rs.
+    /// A description that names this type or the types it contains, in arrow-rs notation.
     Typed(String, DataType),
 }
 

@@ -1,11 +1,11 @@
 //! Imports Arrow data through Arrow's C interfaces, after checking the structures.
 //!
-//! A program that receives Arrow data from untrusted code should read it through this crate. The
-//! arrow-rs crates trust the C structures: a negative length or a null pointer makes them panic or
-//! read out of bounds. This crate therefore checks every structure first, using only integer
-//! operations. Afterwards, arrow-rs reads a copy that contains only checked values. The producer's
-//! memory itself cannot be checked, because the C interfaces do not include the lengths of buffers.
-//! Buffer pointers and the last offset of a string column are therefore trusted.
+//! Programs that receive Arrow data from untrusted code should read it through this crate. The
+//! arrow-rs crates trust the C structures. A negative length or a null pointer makes the crates
+//! panic or read out of bounds. This crate therefore checks every structure first, using only
+//! integer operations. Afterwards, arrow-rs reads a copy that contains only checked values. The
+//! producer's memory itself cannot be checked, because the C interfaces do not include the lengths
+//! of buffers. Buffer pointers and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch

@@ -1,4 +1,4 @@
-//! Checks schemas. The structure is checked first, so that arrow-rs can read it; the types are
+//! Checks schemas. The structure is checked first, so that arrow-rs can read it. The types are
 //! checked last.
 
 use std::ffi::{CStr, c_char, c_void};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::node::{MAX_DEPTH, Node};
 
 /// The maximum number of columns, including nested ones. The limit is far above the number of
-/// columns in real data, but low enough that all of these columns can be visited.
+/// columns in real data, but low enough for all columns to be visited.
 const MAX_NODES: usize = 1 << 20;
 
 /// The maximum number of metadata entries per column. Memory for the entries is allocated before
@@ -202,7 +202,7 @@ fn check_fields(fields: &Fields, node: &Node<'_>) -> Result<()> {
     fields.iter().try_for_each(|field| check_type(field.data_type(), &node.child(field.name())))
 }
 
-/// Rejects types that arrow-rs can read, but whose arrays it cannot create.
+/// Rejects types that arrow-rs can read but cannot create arrays for.
 fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
     let check_field = |field: &Field| check_type(field.data_type(), &node.child(field.name()));
     match data_type {

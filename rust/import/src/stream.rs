@@ -12,7 +12,7 @@ use crate::array::import;
 use crate::error::{Error, Result};
 use crate::schema::schema;
 
-/// A stream that has been taken over but not read yet.
+/// A stream that has been taken over but not yet read.
 #[derive(Debug)]
 pub struct UnopenedStream(FFI_ArrowArrayStream);
 
@@ -75,7 +75,7 @@ impl UnopenedStream {
     }
 }
 
-/// A sequence of record batches, each of which is checked when it arrives.
+/// A sequence of record batches. Each batch is checked when it arrives.
 #[derive(Debug)]
 pub struct ArrowStream {
     /// `Some` until the end of the stream.

@@ -1,6 +1,6 @@
-//! Data that arrow-rs exports is imported unchanged, even in layouts that few producers use. The
-//! rejection of malformed structures is tested from Python: `test_malformed_arrow.py` sets every
-//! field to every kind of bad value.
+//! Data that arrow-rs exports is imported unchanged, even in layouts that few producers use. Python
+//! tests check that malformed structures are rejected: `test_malformed_arrow.py` sets every field
+//! to every kind of bad value.
 
 #![expect(
     clippy::undocumented_unsafe_blocks,

@@ -1,4 +1,4 @@
-//! Joins two vectors of times and keys: for each trade, finds the quotes for the same symbol that
+//! Joins two vectors of times and keys. For each trade, finds the quotes for the same symbol that
 //! are at most 2 time units older.
 //!
 //! Run with: cargo run -p tidegate-operators --example join_vectors

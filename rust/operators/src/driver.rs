@@ -30,8 +30,8 @@ pub const MAX_THREADS: usize = 512;
 /// rows takes about ten times as long as starting a thread.
 pub(crate) const PART_ROWS: usize = 1 << 15;
 
-/// If there are fewer items than this, a single thread finishes them before another thread would be
-/// awake.
+/// If there are fewer items than this, a single thread finishes them before another thread could
+/// wake up.
 const FEW: usize = 1 << 11;
 
 /// Runs the independent parts of a call on several threads.
@@ -50,8 +50,8 @@ pub struct Driver {
     stop: Stop,
     /// Signals running work to pause; see [`Driver::is_paused`].
     pause: Stop,
-    /// Threads that outlive a call and help the caller's thread. The number of helpers is one less
-    /// than the number of threads.
+    /// Threads that outlive a call and help the caller's thread. There is one fewer helper than
+    /// there are threads.
     helpers: Option<Arc<LastingThreads>>,
     /// The thread that runs background work, acting as the caller. The background thread is started
     /// on first use.
@@ -126,7 +126,7 @@ impl Driver {
         }
     }
 
-    /// Creates a driver whose threads live until the driver and all its clones are dropped. If
+    /// Creates a driver whose threads live until the driver and all of its clones are dropped. If
     /// `pin` is `true`, each helper thread is pinned to one processor. The calling thread counts as
     /// one of the driver's threads. Neither the calling thread nor the background thread is ever
     /// pinned.
@@ -145,8 +145,8 @@ impl Driver {
     }
 
     /// Calls `work`. Until `work` returns and for a moment afterwards, lasting threads stay awake
-    /// for shared work, provided that there is a processor for each of them. Waking a thread takes
-    /// longer than processing many of the parts.
+    /// for shared work if each of them has a processor. Waking a thread takes longer than
+    /// processing many of the parts.
     pub fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.helpers {
             Some(helpers) if self.threads <= self.processors => helpers.while_awake(work),
@@ -182,8 +182,8 @@ impl Driver {
         (outcome, found.expect("a helper or this thread has done it"))
     }
 
-    /// Returns a driver for work on `items` items: this driver, or one with only the caller's
-    /// thread if there are few items.
+    /// Returns a driver for work on `items` items: a driver with only the caller's thread if there
+    /// are few items, and this driver otherwise.
     pub fn fit(&self, items: usize) -> Driver {
         if items < FEW {
             Driver { pause: self.pause.clone(), ..Self::new(1, self.stop.clone()) }
@@ -210,8 +210,8 @@ impl Driver {
     }
 
     /// Calls `work` on a background thread of this driver, and returns a receiver for the outcome.
-    /// This method is for callers that must react to other events while they wait, and that may
-    /// return before the work ends.
+    /// Use this method if the caller must react to other events while it waits, and may return
+    /// before the work ends.
     pub fn in_background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -299,7 +299,8 @@ impl Driver {
     }
 
     /// Calls `work` once per thread, on some or all threads. Each call receives a function that
-    /// returns the next number below `count`, until no numbers are left or a stop is requested.
+    /// returns the next number below `count`. The function returns `None` once no numbers are left
+    /// or a stop is requested.
     fn share_out(&self, count: usize, work: &(dyn Fn(&mut NextNumber<'_>) + Sync)) {
         let tickets = Tickets::new(count);
         let work = || work(&mut || tickets.take().filter(|_| self.check().is_ok()));
@@ -309,11 +310,11 @@ impl Driver {
         }
     }
 
-    /// Calls `work` once on each of `workers` threads. The work runs on fewer threads if the system
-    /// refuses to start some of them, or if some helpers become free only after all work is done.
+    /// Calls `work` once on each of `workers` threads. Fewer threads are used if the system refuses
+    /// to start some of them, or if some helpers become free only after all work is done.
     ///
-    /// This function is not generic, so that the code that starts and awaits threads is not
-    /// compiled for each call of [`map`](Self::map).
+    /// This function is not generic, so the code that starts and awaits threads is not compiled for
+    /// each call of [`map`](Self::map).
     fn on_threads(&self, workers: usize, work: &(dyn Fn() + Sync)) {
         let of = WorkOf::here();
         let work: &(dyn Fn() + Sync) = &|| of.clone().during(work);
@@ -352,8 +353,8 @@ impl Driver {
     /// the same thread. A panic in `work` is resumed on the caller's thread once the other threads
     /// have returned.
     ///
-    /// Unlike [`map`](Self::map), this method waits for busy helpers, because the work items can
-    /// depend on each other.
+    /// Unlike [`map`](Self::map), this method waits for busy helpers, because work items can depend
+    /// on each other.
     pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
         debug_assert!(threads <= self.threads, "at most as many threads as the driver has");
         if threads <= 1 {
@@ -389,23 +390,23 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `work`, which reads `rows` rows, with a set of threads that is shared by all its
-/// [maps](Driver::map). The threads end when `work` returns. Within `work`, every driver with at
-/// most this many threads uses the shared threads. If the system refuses to start threads, or if
-/// there are too few rows, each map starts its own threads.
+/// Calls `work`, which reads `rows` rows. All [maps](Driver::map) within `work` share a set of
+/// threads. The threads end when `work` returns. Within `work`, every driver with at most this many
+/// threads uses the shared threads. If the system refuses to start threads or there
+/// are too few rows, each map starts its own threads.
 ///
-/// Each map also starts its own threads if a limit leaves the process little address space (`ulimit
-/// -v`). In glibc, each thread reserves an arena of 64 MiB of addresses; without an arena, a thread
-/// uses a page for each small allocation. The caller's thread usually has an arena, whereas shared
-/// threads would do its work without one.
+/// Each map also starts its own threads if a limit leaves the process little address space
+/// (`ulimit -v`). In glibc, each thread reserves an arena of 64 MiB of addresses. A thread without
+/// an arena uses a page for each small allocation. The caller's thread usually has an arena,
+/// whereas shared threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
     with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));
     outcome.expect("the work has been done")
 }
 
-/// This function is not generic, so that the code that starts and ends a thread pool is not
-/// compiled for each call.
+/// This function is not generic, so the code that starts and ends a thread pool is not compiled for
+/// each call.
 fn with_threads_at_hand(threads: usize, rows: usize, work: &mut (dyn FnMut() + Send)) {
     let of = WorkOf::here();
     let work = &mut || of.clone().during(&mut *work);
@@ -436,12 +437,12 @@ fn background_name(_: usize) -> String {
     "tidegate-bg".into()
 }
 
-/// Returns the name of a thread that the parts of a call share.
+/// Returns the name of a thread that is shared by the parts of a call.
 fn call_name(nth: usize) -> String {
     format!("tidegate-c{nth}")
 }
 
-/// Returns the name of a thread that runs one part of a call.
+/// Returns the name of a thread that runs a single part of a call.
 fn part_name(nth: usize) -> String {
     format!("tidegate-p{nth}")
 }
@@ -519,8 +520,8 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
 
 /// Runs `work` on a new thread, and returns a receiver for the outcome.
 ///
-/// This function is for callers that must react to other events while they wait, and that may
-/// return before the work ends.
+/// Use this function if the caller must react to other events while it waits, and may return before
+/// the work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {
@@ -534,8 +535,8 @@ pub fn in_background<T: Send + 'static>(
     Ok(receiver)
 }
 
-/// Starts a detached thread. This function is not generic, so that the code that starts a thread is
-/// not compiled for each call.
+/// Starts a detached thread. This function is not generic, so the code that starts a thread is not
+/// compiled for each call.
 fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     begin(|builder, begun| {
         let run = move || {
@@ -546,10 +547,10 @@ fn start_alone(run: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     })
 }
 
-/// Returns the number of processors that this process can use, according to its affinity and quota.
+/// Returns the number of processors that this process can use under its affinity and quota.
 ///
-/// Reading the quota from several files takes a tenth of the time of a small call, so each result
-/// is reused for a short time.
+/// Reading the quota from several files takes a tenth of the time of a small call. Each result is
+/// therefore reused for a short time.
 fn available_processors() -> usize {
     const MOMENT: Duration = Duration::from_millis(100);
     static LAST: Mutex<Option<(Instant, usize)>> = Mutex::new(None);
@@ -571,13 +572,13 @@ fn asked_anew() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns whether this thread belongs to a pool that shares work with its drivers.
+/// Returns whether this thread belongs to a thread pool that works for a driver.
 pub fn is_in_pool() -> bool {
     rayon_core::current_thread_index().is_some()
 }
 
-/// Returns the default number of threads: the number of processors that this process can use
-/// according to its affinity and quota, limited by `OMP_NUM_THREADS`. Hosts such as Spark set that
+/// Returns the default number of threads. This is the number of processors that this process can
+/// use under its affinity and quota, limited by `OMP_NUM_THREADS`. Hosts such as Spark set that
 /// variable to a task's share of the processors.
 pub fn default_threads() -> usize {
     let available = available_processors();

@@ -42,7 +42,7 @@ _ROUNDS = 16
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of both inputs: key hashes, times, and how many rows each sampled row represents."""
+    """A sample of both inputs: key hashes, times, and the weight of each sampled row."""
 
     left_hash: Integers
     left_time: Integers
@@ -124,15 +124,16 @@ class Load(Divisible, Protocol):
 def spread_out(
     loads: Sequence[Load], partitions: int, share: float, most: int
 ) -> list[tuple[int, ...]]:
-    """Return the partitions of each bucket's slices, so that no partition exceeds its share.
+    """Return the partitions for each bucket's slices. No partition should exceed its share.
 
-    Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025) assigns keys in descending order of frequency
-    to the least loaded replica. The algorithm splits keys over more replicas until the load is
-    balanced. Departures:
+    Algorithm 1 of PPOIJ (Mencagli et al., DEBS 2025) takes the keys in descending order of
+    frequency and assigns each to the least loaded replica. The algorithm splits keys over more
+    replicas until the load is balanced. Departures:
 
     1. Buckets replace keys, so that the table has a bounded size. A hot key makes its bucket hot.
-    2. A bucket is split by time, not round-robin. A row from the other side is sent to the slices
-       within its reach, not to every replica of the key. These copies, the halo, count as load.
+    2. A bucket is split by time, not round-robin. A row from the other side is sent only to the
+       slices within its reach, not to every replica of the key. These copies, the halo, count as
+       load.
     3. Lines 11-24 split every key once per round, in order of frequency. This function splits only
        the bucket with the largest slice in the fullest partition. The function then repeats the
        whole assignment, so no key is split because of another key's load.
@@ -155,7 +156,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of copies that each cut through the bucket requires."""
+    """The rows of a bucket, and the number of copies required by each cut through the bucket."""
 
     rows: float
     halo: float
@@ -176,10 +177,10 @@ def likely(counts: Integers) -> npt.NDArray[np.float64]:
     """Return the probable number of sampled rows in each bucket, corrected for chance.
 
     If there are many partitions, a sample has few rows per bucket. A bucket without sampled rows is
-    not necessarily empty. If all such buckets were treated as empty, they would be assigned to one
-    partition, which they would not appear to fill. Counts are therefore moved towards their mean.
-    Counts are moved further if chance explains more of their variance (empirical Bayes: the
-    variance of a Poisson distribution is its mean). Counts that chance does not explain are
+    not necessarily empty. If such buckets counted as empty, all of them would be assigned to the
+    same partition, because they would never appear to fill it. Counts are therefore moved towards
+    their mean. The adjustment is larger if chance explains more of the variance (empirical Bayes:
+    the variance of a Poisson distribution is its mean). Counts that chance does not explain are
     unchanged and excluded from the mean.
     """
     usual = counts <= counts.mean() + _DEVIATIONS * math.sqrt(counts.mean())
@@ -267,8 +268,8 @@ class _Slice:
 def _evened(layout: Layout, sample: Sample) -> Layout:
     """Return the layout with heavy slices cut into pieces, if this helps.
 
-    A slice can be heavy because many rows have the same time. Only rows that are sent to their
-    homes can be divided among pieces; all other rows are sent to every piece.
+    A slice can be heavy because many rows have the same time. Rows that are sent only to their
+    homes can be divided among pieces. All other rows are sent to every piece.
     """
     mean = layout.sent / layout.partitions
     spread = _DEVIATIONS * math.sqrt(mean * sample.weight)
@@ -279,7 +280,7 @@ def _evened(layout: Layout, sample: Sample) -> Layout:
 
 
 def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
-    """Return the buckets with slices cut into pieces so that no partition exceeds its share."""
+    """Return the buckets with slices cut into pieces. No partition should exceed its share."""
     rows = [
         likely(_spread(layout, hashes, times, span)) * sample.weight
         for hashes, times, span in (
@@ -315,7 +316,7 @@ def _in_pieces(layout: Layout, sample: Sample) -> tuple[Bucket, ...]:
 
 
 def _placed(borders: tuple[int, ...], places: list[tuple[int, ...]]) -> Bucket:
-    """Return a bucket whose slices, or their pieces, are in these partitions."""
+    """Return a bucket with its slices, or their pieces, in these partitions."""
     pieces = tuple(map(len, places))
     flat = tuple(partition for place in places for partition in place)
     return Bucket(flat, borders, pieces if max(pieces) > 1 else ())
@@ -346,7 +347,7 @@ def _spread(layout: Layout, hashes: Integers, times: Integers, span: Span) -> In
 
 
 def _with_partials(layout: Layout, hashes: Integers, slices: Slices) -> Integers:
-    """Return the number of rows per slice, counting one partial row per key and range of slices."""
+    """Return the number of rows per slice. Each key has one partial row per range of slices."""
     begin, end = layout.covered(*slices)
     none = begin > end
     begin, end = np.where(none, slices.last + 1, begin), np.where(none, slices.last, end)

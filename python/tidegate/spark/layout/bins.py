@@ -1,9 +1,9 @@
 """Chooses the width of time bins for Spark's own join on equal keys and bins.
 
 On one side, each row goes into one bin: `bin(t) = t / width`. A row on the other side matches rows
-in a time interval that is at most as long as a bin. Such a row therefore belongs to one or two
-bins. If there is a second bin, the row is copied into it. The two rows of a pair share exactly one
-bin, so no pair is found twice. A side can be copied only if the result omits its unmatched rows.
+in a time interval no longer than a bin. Such a row therefore belongs to one or two bins. If there
+is a second bin, the row is copied into it. The two rows of a pair share exactly one bin, so no pair
+is found twice. A side can be copied only if the result omits its unmatched rows.
 
 Wide bins cause few copies, and narrow bins cause few candidates. A candidate is a pair of rows with
 the same key and bin. The two rows must be compared. If matches are spread evenly over an interval
@@ -12,9 +12,9 @@ of length `reach`, and `width` has the same unit, then::
     copies       rows of the copied side * reach / width
     candidates   pairs * (width + reach) / reach
 
-The total cost is lowest if `width / reach` is the square root of a ratio: the cost of copying each
-row once divided by the cost of comparing each pair once. Bins are never narrower than the interval.
-`costs.py` defines the costs of one copy and of one candidate.
+The total cost is lowest if `width / reach` is `sqrt(copying / comparing)`, where `copying` is the
+cost of copying each row once, and `comparing` is the cost of comparing each pair once. Bins are
+never narrower than the interval. `costs.py` defines the cost of a copy and the cost of a candidate.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -76,7 +76,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class Bins:
-    """The width of bins, the copied side, and the sizes of both sides if known.
+    """The bin width, the copied side, and the sizes of both sides if known.
 
     `together` specifies whether rows with the same key and bin were found to be adjacent.
     """
@@ -96,7 +96,7 @@ class Bins:
 
     @property
     def candidates(self) -> float:
-        """The number of pairs of rows with the same key and bin, if matches are spread evenly."""
+        """The number of pairs of rows that share a key and a bin, if matches are spread evenly."""
         length = self.ends.reach + 1
         return self.pairs * (self.width + length) / length
 
@@ -124,7 +124,7 @@ def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, column
 
 
 def unseen(rows: tuple[float, float], copied: Literal["left", "right"], ends: Ends) -> Bins:
-    """Return the bins for a known number of rows per side and an unknown number of pairs."""
+    """Return the bins if the number of rows per side is known but the number of pairs is not."""
     width = math.ceil(_WIDE_ENOUGH * (ends.reach + 1))
     return Bins(width, copied, ends, sum(rows), rows[0 if copied == "left" else 1], 0.0)
 

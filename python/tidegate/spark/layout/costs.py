@@ -7,9 +7,9 @@
     Spark itself joins on equal keys and time bins.
 
 Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
-form. Costs do not include steps that all forms need, such as reading the inputs, or work that is
-already done when forms are compared. The cost of a form that needs a sample includes the cost of
-the sample, unless a sample has already been drawn.
+form. Costs exclude steps that all forms need, such as reading the inputs. They also exclude work
+that is already done when forms are compared. If a form needs a sample, its cost includes drawing
+the sample, unless one has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -61,7 +61,7 @@ Form = Literal["whole", "native", "bins", "in place"]
 
 
 class Width(NamedTuple):
-    """The number of columns sent from each side, and the number of columns in the result."""
+    """The number of columns sent from each side and the number of result columns."""
 
     left: int
     right: int
@@ -69,9 +69,9 @@ class Width(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """The properties of a join that affect its cost, other than its rows.
+    """The properties of a join, other than its rows, that affect its cost.
 
-    `measured` specifies whether Spark measures a batch after every row that it passes to Python.
+    `measured` specifies whether Spark measures the batch after each row that it passes to Python.
     `once` specifies whether each left row is returned at most once.
     """
 
@@ -85,7 +85,7 @@ class Asked(NamedTuple):
         return _MEASURED if self.measured else 0.0
 
     def results(self, pairs: float, left_rows: float) -> float:
-        """Return the number of values in the result: its rows times its columns."""
+        """Return the number of values in the result: rows times columns."""
         return (min(pairs, left_rows) if self.once else pairs) * self.columns.result
 
 
@@ -98,7 +98,7 @@ class Small(NamedTuple):
 
 
 class There(NamedTuple):
-    """The number of existing partitions, and the number of columns passed to Python."""
+    """The number of existing partitions and the number of columns passed to Python."""
 
     partitions: int
     columns: int
@@ -137,7 +137,7 @@ class Costs(NamedTuple):
 
 
 class Work(Protocol):
-    """The work of a join with bins: the rows of both sides, the copies, and the pairs of rows."""
+    """The work of a join with bins: the rows of both sides, the copies, and the row pairs."""
 
     @property
     def rows(self) -> float:
@@ -153,7 +153,7 @@ class Work(Protocol):
 
     @property
     def candidates(self) -> float:
-        """The number of pairs of rows with the same key and bin."""
+        """The number of pairs of rows that share a key and a bin."""
 
     @property
     def pairs(self) -> float:
@@ -161,7 +161,7 @@ class Work(Protocol):
 
 
 def copying(columns: int) -> float:
-    """Return the cost, in nanoseconds, of copying a row with this number of columns."""
+    """Return the cost of copying a row with this number of columns, in nanoseconds."""
     return _ROW + _CELL * columns
 
 
@@ -171,7 +171,7 @@ def comparing() -> float:
 
 
 def looking(rows: float) -> float:
-    """Return the cost, in seconds, of a job that reads the keys and times of this many rows."""
+    """Return the cost of a job that reads the keys and times of this many rows, in seconds."""
     return (_JOB + _LOOKED_AT * rows) / 1e9
 
 
@@ -185,8 +185,8 @@ def costs(
 ) -> Costs:
     """Return the costs of the join with bins, with native calls, with a whole side, and in place.
 
-    The last two forms require `small` and `there`, respectively. With bins, `stay` is the number of
-    rows and copies that are not shuffled because all tasks receive the other side.
+    The last two forms require `small` and `there`, respectively. With bins, `stay` rows and copies
+    are not shuffled because all tasks receive the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2
@@ -203,7 +203,7 @@ def costs(
 
 
 def without_bins(small: Small, asked: Asked) -> Costs:
-    """Return the cost of a join that cannot use bins, excluding the cost of results."""
+    """Return the cost of a join that cannot use bins. The cost of results is excluded."""
     cells = sum(_cells(small.rows, asked.columns))
     native = (_SHUFFLED + asked.handing) * cells
     return Costs(None, native / 1e9, _of_whole(small, asked, 0.0))
@@ -216,7 +216,7 @@ def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
 
 
 def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
-    """Return the cost, in seconds, of a join in place; `out` is the number of result values."""
+    """Return the cost of a join in place, in seconds; `out` is the number of result values."""
     handed = (_HANDED + asked.handing) * rows * there.columns
     return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
 

@@ -1,7 +1,7 @@
 """Divides streams by time or by value: slices are assigned to the buckets in turn.
 
-The end of a stream and the range of its values are not known in advance. Therefore, all slices have
-the same width. If the hash of a key selects bucket b, slice n of the key is in bucket (b + n)
+Neither the end of a stream nor the range of its values is known in advance. Therefore, all slices
+have the same width. If the hash of a key selects bucket b, slice n of the key is in bucket (b + n)
 modulo the number of buckets::
 
     slice    0   1   2   3   4   5   6   7
@@ -11,8 +11,8 @@ The rules of `layout.py` for pairs and homes apply, because `slice(t)` increases
 of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to the
 bucket only once. The other row of a pair is sent to a single bucket, where the pair is found. A
 full join copies both sides. In a full join, a bucket reports a pair if the left row is at home
-there, and an unmatched row if that row is at home there. Slices are so wide that a row is sent to
-at most two of them, so each row's home receives both rows of a pair.
+there. It reports an unmatched row if that row is at home there. Slices are wide enough that a row
+is sent to at most two of them. Each row's home therefore receives both rows of a pair.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def hashed_to(partitions: int) -> list[int]:
-    """Return, for each partition, the smallest number that Spark's hash assigns to it."""
+    """Return, for each partition, the smallest number that Spark's hash maps to it."""
     found: dict[int, int] = {}
     number = 0
     while len(found) < partitions:

@@ -1,4 +1,4 @@
-"""Divides streams by a hash of the time, if each bucket can compute a part of every result.
+"""Divides streams by a hash of the time if each bucket can compute part of every result.
 
 Rows with equal times are sent to the same bucket. A retried task therefore sends each row to the
 same bucket again. Rows are never copied.
@@ -45,7 +45,7 @@ class HashedTimes(Layout):
         span: Span,  # noqa: ARG002 - nothing is copied
         hashes: Integers | None,  # noqa: ARG002 - no slice has pieces
     ) -> tuple[Integers, Integers]:
-        """Return the bucket of each row, as both its first and its last slice."""
+        """Return each row's bucket as both its first and its last slice."""
         mixed = times.astype(np.uint64) * _FACTOR >> _UPPER
         places = (mixed % np.uint64(self.partitions)).astype(np.int64)
         return places, places.copy()

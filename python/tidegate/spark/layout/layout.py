@@ -1,4 +1,4 @@
-"""Determines a row's partitions: buckets of keys, with heavy buckets cut into slices of time.
+"""Determines a row's partitions from its key bucket and, in heavy buckets, from its time slice.
 
 A *bucket* contains all keys whose hashes are equal modulo the number of buckets. A bucket is cut
 into one or more *slices* of time, and each slice is in a separate partition::
@@ -6,11 +6,11 @@ into one or more *slices* of time, and each slice is in a separate partition::
     bucket 0   ├──────────────── slice 0 ────────────────┤           partition 2
     bucket 1   ├─ slice 1 ─┼───── slice 2 ─────┼─ slice 3 ┤          partitions 0, 1, 2
 
-The quantity by which rows are divided is called time here, even though it is a value in a band
-join. A single bucket with one slice per partition divides rows only by time. Many buckets with one
-slice each divide rows only by key. The driver chooses a layout, and the tasks that send rows use it
-to look up the partitions of each row. This module contains only arithmetic, and depends on neither
-Spark nor Arrow.
+The quantity by which rows are divided is called time here, although in a band join it is a value. A
+single bucket with one slice per partition divides rows only by time. Many buckets with one slice
+each divide rows only by key. The driver chooses a layout. The tasks that send rows use it to look
+up each row's partitions. This module contains only arithmetic, and depends on neither Spark nor
+Arrow.
 
 Halo. Let `reach` be such that every pair satisfies `lower <= r.ts - l.ts <= upper`. Within a
 bucket, where `slice(t)` increases with `t`:
@@ -27,30 +27,30 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
    later one, because `l >= r - upper`. Its first slice is this slice or an earlier one, because
    `l - (upper - lower) <= r - upper`.
 
-A join that keeps left rows (left, semi, anti, and optionally inner) therefore sends left rows only
-to their homes and copies right rows. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides: a slice reports a pair if the slice is the left row's
-home, and an unmatched row if it is that row's home. By statements 1 and 2, a home receives every
-row that the home's own rows could match, so each result row is returned once.
+A join that keeps left rows (left, semi, anti, and optionally inner) therefore copies right rows and
+sends each left row only to its home. A right join sends right rows only to their homes and copies
+left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. It
+reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row
+that its own rows could match, so each result row is returned once.
 
 `reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
 row is ever lost.
 
 Pieces. A single time may have more rows than a partition should hold, and no border can divide
-them. The slice that contains this time then has several *pieces*, each in a separate partition. A
-row that is sent only to its home goes to one piece, selected by a hash of the row. A copied row
-goes to all pieces of its slices. Pieces are numbered consecutively, so statements 1 and 2 also
-apply to pieces. A partition can have pieces of several slices. A row that is copied to several of
-these pieces is sent to the partition only once. If both sides are copied, each slice has one piece,
-because unmatched rows could not be detected otherwise.
+them. In that case, the slice that contains this time has several *pieces*, each in a separate
+partition. A row that is sent only to its home goes to one piece, selected by a hash of the row. A
+copied row goes to all pieces of its slices. Pieces are numbered consecutively, so statements 1 and
+2 also apply to pieces. A partition can have pieces of several slices. A row that is copied to
+several of these pieces is sent to the partition only once. If both sides are copied, each slice has
+one piece. Otherwise, unmatched rows could not be detected.
 
-Nearest rows. If the only partner of a left row is the nearest right row with the same key, most of
-the halo is unnecessary. `nearest.py` determines which rows are copied in that case. If rows have a
-start and an end, `overlap.py` determines their destinations.
+Nearest rows. If a left row can match only the nearest right row with the same key, most of the halo
+is unnecessary. `nearest.py` determines which rows are copied in that case. If rows have a start and
+an end, `overlap.py` determines their destinations.
 
-Partial rows. If left rows are returned with aggregates of their partners, right rows that match
-every left row of a slice can be combined there. `covered` finds these slices, and
-`worker/partials.py` combines the rows that are sent to them.
+Partial rows. If left rows are returned with aggregates of their partners, a slice can combine the
+right rows that match all of its left rows. `covered` finds these slices, and `worker/partials.py`
+combines the rows sent to them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Copied = Literal["left", "right", "both"]
 
 
 class Span(NamedTuple):
-    """The offsets from a row's time to its first and its last slice; None means unbounded.
+    """The offsets from a row's time to its first and last slices; None means unbounded.
 
     A row on a side that is not `copied` is sent only to the first slice.
     """
@@ -85,12 +85,12 @@ LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Reach:
-    """The bounds of `r.ts - l.ts` for all pairs, in the unit of the layout; None means unbounded.
+    """The bounds of `r.ts - l.ts` for all pairs, in the layout's unit; None means unbounded.
 
     `nearest` specifies that a left row needs at most two right rows with the same key: the last one
-    before the left row, and the first one after it. `partial` specifies that one row can replace
-    all right rows with the same key that match every left row of a slice. With `partial`, the time
-    differences in pairs extend to the bounds, or to one step less.
+    before it and the first one after it. `partial` specifies that a slice can receive a single row
+    instead of all right rows that have the same key and match all of its left rows. With `partial`,
+    the time differences in pairs extend to the bounds, or to one step less.
     """
 
     lower: int | None
@@ -129,7 +129,7 @@ class Reach:
 class Bucket:
     """The partitions of a bucket's slices, and the first time in every slice except the first one.
 
-    If any slice has several pieces, `pieces` contains the number of pieces of each slice, and
+    If any slice has several pieces, `pieces` contains the number of pieces per slice, and
     `partitions` contains one partition per piece.
     """
 
@@ -144,10 +144,10 @@ class Bucket:
         hashes: Integers | None = None,
         ends: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last slice of each row, or those of its pieces.
+        """Return each row's first and last slices, or first and last pieces.
 
         `hashes` are the hashes of the rows. If a row has two times, `times` determines its first
-        slice, and `ends` determines its last slice.
+        slice and `ends` its last slice.
         """
         first = self._slice_of(times, span.first, 0)
         last = first
@@ -174,8 +174,8 @@ class Bucket:
 class Places:
     """Buckets with their partitions, and the row counts that a sample predicts.
 
-    `rows` is the number of rows in both inputs, `sent` the number of rows including copies, and
-    `fullest` the number of rows in the fullest partition.
+    `rows` is the number of rows in both inputs, and `sent` also counts copies. `fullest` is the
+    number of rows in the fullest partition.
     """
 
     partitions: int
@@ -186,7 +186,7 @@ class Places:
 
     @property
     def keys(self) -> int:
-        """The number of buckets to which keys are assigned by their hashes."""
+        """The number of buckets into which keys are hashed."""
         return len(self.buckets)
 
     @property
@@ -201,7 +201,7 @@ class Places:
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied, so that copies must be marked."""
+        """Return whether both sides are copied. If so, copies must be marked."""
         raise NotImplementedError
 
     @cached_property
@@ -245,7 +245,7 @@ class Layout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied, so that copies must be marked."""
+        """Return whether both sides are copied. If so, copies must be marked."""
         return self.copied == "both" and self.is_cut
 
     @property

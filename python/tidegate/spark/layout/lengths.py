@@ -1,8 +1,8 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
-`balance.py` provides the algorithm for cutting the buckets. This module determines the number of
-layers of a cut, the lengths of the rows in each layer, and the borders. Several cuts are applied to
-the rows of the sample, and the cheapest is selected.
+`balance.py` provides the algorithm for cutting the buckets. This module determines how many layers
+a cut has, the row lengths in each layer, and the borders. Several cuts are applied to the rows of
+the sample, and the cheapest is selected.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -54,7 +54,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of both inputs, and the number of rows that each sampled row represents.
+    """A sample of both inputs, and the number of rows that one sampled row represents.
 
     `longest` contains the maximum row length on the left and on the right side, or None if it is
     unknown.
@@ -70,7 +70,7 @@ class Sample:
         return sum(len(side.hashes) for side in self.sides) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """Return the rows of one of `count` buckets."""
+        """Return the rows in one of `count` buckets."""
         chosen = [side.hashes % count == bucket for side in self.sides]
         left, right = (
             Side(*(column[mine] for column in side))
@@ -132,7 +132,7 @@ def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
 
 
 class _Cut(NamedTuple):
-    """The layers of a bucket, one partition per slice, and the size of the fullest partition."""
+    """A bucket's layers, with one partition per slice, and the size of the fullest partition."""
 
     layers: tuple[Layer, ...]
     fullest: float
@@ -140,13 +140,13 @@ class _Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and a function that cuts the bucket into a given number of slices."""
+    """A bucket's rows, and a function that cuts the bucket into a specified number of slices."""
 
     rows: float
     cut_into: Callable[[int], _Cut]
 
     def piece(self, degree: int) -> float:
-        """Return the number of rows in the fullest of `degree` slices."""
+        """Return the number of rows in the fullest slice if there are `degree` slices."""
         return self.rows if degree == 1 else self.cut_into(degree).fullest
 
     def degree(self, share: float, most: int) -> int:
@@ -195,7 +195,7 @@ def _tried(sample: Sample, degree: int, layers: tuple[Layer, ...]) -> OverlapLay
 
 
 def _either(sample: Sample, degree: int) -> Iterator[tuple[Layer, ...]]:
-    """Yield cuts of a bucket for an inner join: with a layer of both sides, or of one side."""
+    """Yield cuts of a bucket for an inner join. Their layers are for both sides or for one side."""
     yield (Layer(BOTH, None, cut(_starts(sample), tuple(range(degree)))),)
     for side in (LEFT, RIGHT):
         if sample.longest[side] is not None:
@@ -203,7 +203,7 @@ def _either(sample: Sample, degree: int) -> Iterator[tuple[Layer, ...]]:
 
 
 def _kept(sample: Sample, degree: int, side: int) -> Iterator[tuple[Layer, ...]]:
-    """Yield cuts of a bucket in which the rows of one side are at home, in one or two layers."""
+    """Yield cuts of a bucket with one or two layers in which one side's rows are at home."""
     longest = sample.longest[side]
     every, slices = _starts(sample), tuple(range(degree))
     yield (Layer(side, longest, cut(every, slices)),)
@@ -218,7 +218,7 @@ def _kept(sample: Sample, degree: int, side: int) -> Iterator[tuple[Layer, ...]]
 
 
 def _in_two(sample: Sample, degree: int, side: int) -> list[tuple[int, int, int]]:
-    """Return the cheapest pairs of layers: the length of short rows, and the slices per layer.
+    """Return the cheapest pairs of layers: the length of short rows and the slices per layer.
 
     Long rows are in some of the partitions. Short rows are in the remaining partitions, or in all
     of them. The costs are rough estimates that assume evenly distributed starts.
@@ -277,7 +277,7 @@ def _in_pieces(starts: Integers, degree: int) -> Bucket:
 
 
 def _moved(layers: tuple[Layer, ...], home: tuple[int, ...]) -> tuple[Layer, ...]:
-    """Return the layers, with their slices assigned to these partitions."""
+    """Return the layers with their slices assigned to these partitions."""
     return tuple(
         replace(
             layer,

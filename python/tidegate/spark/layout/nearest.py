@@ -43,7 +43,7 @@ class Carried(NamedTuple):
 
 
 def carried(keys: Integers, home: Slices, reached: Slices) -> Carried:
-    """Return, for each key and slice, the last row before the slice and the first one after it.
+    """For each key, return the last row before each slice and the first row after it.
 
     Rows are in order, and equal keys have equal numbers in `keys`. A row is sent only to slices
     within `reached`.

@@ -1,11 +1,11 @@
 """Determines the partitions of a row that has a start and an end.
 
-Rows match if their intervals overlap, so no reach limits the distance between their starts. As in
-`layout.py`, buckets of keys are either whole or cut into slices of time. A cut bucket has one or
-more *layers*. Each layer cuts the entire time range of the bucket, and belongs to a side whose rows
-are at home in it. Such a row is at home in the first layer for rows of its length, in the slice
-that contains its start. A row of the other side is sent to each slice in which a row that it
-overlaps may be at home::
+Rows match if their intervals overlap, so their starts can be any distance apart. As in `layout.py`,
+key buckets are either whole or cut into time slices. A cut bucket has one or more *layers*. Each
+layer cuts the bucket's entire time range and belongs to one side. Rows on that side are at home in
+the layer. Such a row is at home in the first layer for rows of its length, in the slice containing
+its start. A row of the other side is sent to each slice in which a row that it overlaps may be at
+home::
 
     layer of left rows up to 5 long     ├─ slice 0 ─┼─ slice 1 ─┼─ slice 2 ─┼─ slice 3 ─┤
     layer of left rows up to 90 long    ├──────────────────── slice 4 ──────────────────┤
@@ -23,31 +23,31 @@ of the other side    `slice(start - longest)` up to `slice(end)`       none in t
 `l.start <= r.end` and `l.start >= r.start - (l.end - l.start) >= r.start - longest`. Therefore, all
 rows that overlap `l` are sent to the home of `l`.
 
-With a single layer, a few very long rows would make `longest` so large that rows on the other side
-would be sent to almost every slice. If the long rows have a separate layer, this layer costs only
-one more copy of each row on the other side.
+With a single layer, a few very long rows would make `longest` so large that almost every slice
+would receive the rows on the other side. If the long rows have a separate layer, it adds only one
+copy of each row on the other side.
 
-- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side, and a
-  right join has layers of the right side. The two rows of a pair meet in one home.
-- A full join has layers of both sides. A partition reports a pair if the left row is at home there,
-  and an unmatched row if that row is at home there.
-- An inner join can also have one layer *of both sides*, for which lengths do not matter. A row is
-  sent to all slices from `slice(start)` to `slice(end)`, and its home is the first of these slices.
+- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side. A right
+  join has layers of the right side. The two rows of a pair meet in one home.
+- A full join has layers of both sides. A partition reports a pair if the left row is at home there.
+  It reports an unmatched row if that row is at home there.
+- An inner join can also have one layer *of both sides*, for which row lengths do not matter. A row
+  is sent to all slices from `slice(start)` to `slice(end)`. The first of these slices is its home.
   Two overlapping rows meet in the slice where the later one starts, and are reported there. The
   later row is at home in this slice, and the other row covers the later row's start. In any other
   slice that receives both rows, neither row is at home. A partition therefore reports the pairs in
-  which at least one row is at home, and has at most one slice of such a layer.
+  which at least one row is at home. A partition has at most one slice of such a layer.
 
 A partition can have slices of several layers. A row that belongs to several slices of a partition
-is sent to the partition once. Such a row counts as at home if it is at home in any of these slices.
-A bucket that is not cut is a single slice of both sides.
+is sent to the partition once. Such a row counts as being at home if any of these slices is its
+home. A bucket that is not cut is a single slice of both sides.
 
-A row whose start is after its end overlaps no other row. Such a row is always sent to its home, but
-not necessarily to other slices.
+A row that starts after its end does not overlap any other row. Such a row is always sent to its
+home, but not necessarily to other slices.
 
-If an interval join computes ends from columns, these ends also define an interval for each row, and
-only rows with overlapping intervals match. This module needs only these intervals: the join itself
-finds the pairs.
+If an interval join computes its ends from columns, these ends define an interval for each row. Only
+rows with overlapping intervals match. This module needs only these intervals: the join itself finds
+the pairs.
 
 This module contains only arithmetic, and depends on neither Spark nor Arrow.
 """
@@ -95,7 +95,7 @@ def whole(partition: int) -> tuple[Layer, ...]:
 
 
 class Rows(NamedTuple):
-    """The rows of a side: their buckets, starts and ends, and their hashes if there are pieces.
+    """The rows of a side: buckets, starts, ends and, if there are pieces, hashes.
 
     If a row matches nothing, its bucket is negative: -1 minus the slice of the row.
     """
@@ -138,15 +138,15 @@ class _Way(NamedTuple):
 class OverlapLayout(Places):
     """The layout of rows that have a start and an end.
 
-    `layers` contains the layers of each bucket of keys, from short to long rows. `buckets` contains
-    the cuts of these layers.
+    `layers` contains the layers of each key bucket, from short rows to long rows. `buckets`
+    contains the cuts of these layers.
     """
 
     layers: tuple[tuple[Layer, ...], ...]
 
     @classmethod
     def of(cls, partitions: int, layers: Sequence[tuple[Layer, ...]]) -> OverlapLayout:
-        """Return the layout with these layers for each bucket of keys."""
+        """Return the layout that has these layers in each key bucket."""
         cuts = tuple(layer.cut for one in layers for layer in one)
         return cls(partitions, cuts, tuple(layers))
 
@@ -157,13 +157,13 @@ class OverlapLayout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether rows of both sides are copied, so that copies must be marked."""
+        """Return whether both sides have copied rows. If so, copies must be marked."""
         cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}
 
     def places(self, side: int, rows: Rows, most: int | None = None) -> Iterator[Sent]:
-        """Yield the destinations of the rows of a side, about `most` of them at a time."""
+        """Yield the destinations of one side's rows, about `most` of them at a time."""
         ways = [*self._ways(side, rows)]
         places = sum(int((way.last - way.first).sum()) + len(way.rows) for way in ways)
         parts = 1 if most is None else max(1, -(-places // most))
@@ -201,7 +201,7 @@ class OverlapLayout(Places):
         return np.flatnonzero(lost)
 
     def _ways(self, side: int, rows: Rows) -> Iterator[_Way]:
-        """Yield the destinations of rows, one layer of each bucket at a time."""
+        """Yield the destinations of rows, one layer per bucket at a time."""
         anywhere = np.flatnonzero(rows.buckets < 0)
         slices = -1 - rows.buckets[anywhere].astype(np.int64)
         yield _Way(anywhere, slices, slices, slices)
@@ -216,15 +216,15 @@ class OverlapLayout(Places):
             yield self._copied(numbers[of != side], layers[of != side], rows)
 
     def _at_home(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of their side."""
+        """Return the destinations of rows in layers of their own side."""
         mine = rows.of(numbers)
         first, last = self.between(layers, mine.starts, _HOME, mine.hashes)
         return _Way(numbers, first, last, first)
 
     def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of the other side or both sides.
+        """Return the destinations of rows in layers of the other side or of both sides.
 
-        In layers of both sides, the first slice of a row is its home.
+        In a layer of both sides, a row's first slice is its home.
         """
         mine = rows.of(numbers)
         both = self._sides[layers] == BOTH
@@ -242,7 +242,7 @@ class OverlapLayout(Places):
         return at_home
 
     def _at(self, buckets: Integers, depth: int) -> tuple[Integers, Integers]:
-        """Return the rows whose bucket has a layer at this depth, and the numbers of the layers."""
+        """Return the rows in buckets with a layer at this depth, and each row's layer number."""
         counts = np.array([len(one) for one in self.layers])
         rows = np.flatnonzero((buckets >= 0) & (counts[np.maximum(buckets, 0)] > depth))
         return rows, (np.cumsum(counts) - counts)[buckets[rows]] + depth

@@ -160,7 +160,7 @@ class AggregatePlan:
         return rows.append_column(self.source, pa.array([], pa.int16()))
 
     def owner(self, layout: Layout) -> str | None:
-        """Return the name of the column of key buckets, or None if it is not needed."""
+        """Return the name of the key bucket column, or None if the column is not needed."""
         told = layout.is_cut and len(layout.buckets) > 1
         return self._free_name("bucket") if told else None
 
@@ -183,7 +183,7 @@ class AggregatePlan:
 
     @property
     def merges(self) -> bool:
-        """Return whether the buckets of a stream compute parts of windows that are merged later."""
+        """Return whether a stream's buckets compute partial windows, which are merged later."""
         is_asked = self.parallelism == "auto" and not self.aggregation.by
         return self.streams and self.combines and is_asked
 
@@ -195,7 +195,7 @@ class AggregatePlan:
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
-        """The aggregation that merges parts of windows, and the name of the window-end column."""
+        """The aggregation that merges partial windows, and the name of the window-end column."""
         _, final = self.by_slice
         # Windows are one step of time long, so only parts with the same start are merged.
         parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
@@ -217,7 +217,7 @@ class AggregatePlan:
 
     @property
     def _slice_length(self) -> Length:
-        """The length of a slice: an integer, or a duration in the unit of the times."""
+        """The length of a slice: an integer, or a duration in the time unit."""
         if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
             return self.slice
         return np.timedelta64(self.slice, "D" if self.in_days else "us")
@@ -236,14 +236,14 @@ class AggregatePlan:
 
     @property
     def sends_slices(self) -> bool:
-        """Return whether aggregates of slices are sent instead of rows.
+        """Return whether tasks send aggregates of slices instead of rows.
 
         For streams, rows are sent, because they may be late.
         """
         return self.combines and not self.streams
 
     def packed(self, layout: Layout) -> DataFrame:
-        """Return packs of the data to send, each for one partition of the layout."""
+        """Return the data to send as packs. Each pack is for one partition of the layout."""
         buckets, rows = len(layout.buckets), self.input.frame
         owner = self.owner(layout)
         if buckets > 1:
@@ -261,7 +261,7 @@ class AggregatePlan:
 
     @property
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
-        """The aggregation of rows into slices, and the aggregation of slices into windows."""
+        """The aggregation of rows into slices and the aggregation of slices into windows."""
         query = self.aggregation
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (

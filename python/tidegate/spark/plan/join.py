@@ -187,7 +187,7 @@ def _check_streams(plan: Plan) -> None:
 
 
 def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
-    """Return whether a function's result depends on row order, even if only in its last bit."""
+    """Return whether row order can change a function's result, even if only in the last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
         return bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
@@ -198,7 +198,7 @@ _EXACT = 2**53
 
 
 def _is_bytewise(kind: pa.DataType) -> bool:
-    """Return whether values of this type are equal if and only if their bytes are equal."""
+    """Return whether two values of this type are equal if and only if their bytes are equal."""
     types = pa.types
     tests = types.is_integer, types.is_string, types.is_binary, types.is_boolean, types.is_temporal
     return any(test(kind) for test in tests)
@@ -347,11 +347,11 @@ class Plan:
 
     @property
     def has_intervals(self) -> bool:
-        """Return whether rows have a start and an end, and match only if they overlap."""
+        """Return whether rows have a start and an end and must overlap to match."""
         return self.query.is_overlap or any(self.query.row_ends)
 
     def intervals(self, side: int) -> Intervals:
-        """Return the starts and ends of the rows of a side, for use by the workers."""
+        """Return the starts and ends of one side's rows, for use by the workers."""
         if not self.query.is_overlap:
             return self._computed_ends(side)
         return self.starts_and_ends(side)
@@ -363,7 +363,7 @@ class Plan:
 
     @property
     def starts_and_ends_named(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """The names of the start and end columns of each side of an overlap join."""
+        """For each side of an overlap join, the names of the start and end columns."""
         assert self.native.intervals is not None  # noqa: S101 - for mypy
         return self.native.intervals
 
@@ -385,7 +385,7 @@ class Plan:
 
     @property
     def in_days(self) -> bool:
-        """Return whether all times are dates, which are counted in days."""
+        """Return whether all times are dates. Dates are counted in days."""
         at = [
             (side, position) for side in self.inputs for position in (side.interval or (side.on,))
         ]
@@ -405,7 +405,7 @@ class Plan:
 
     @cached_property
     def without_bins(self) -> str | None:
-        """The reason why this join cannot use time bins; None if it can."""
+        """The reason that this join cannot use time bins; None if it can."""
         return unfit(self.query, self.native, self.columns.empty)
 
     @cached_property
@@ -414,7 +414,7 @@ class Plan:
         return exact_ends(self.native)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
-        """Return the rows of a side as packs, each for one partition of the layout."""
+        """Return one side's rows as packs. Each pack is for one partition of the layout."""
         mine, other = self.inputs[side], self.inputs[1 - side]
         # Rows without a key can also be late.
         kept = self.keeps[side] or self.late_as is not None
@@ -446,19 +446,19 @@ class Plan:
 
     @property
     def keeps(self) -> tuple[bool, bool]:
-        """Return, for each side, whether the result contains unmatched rows."""
+        """Return, for each side, whether the result contains its unmatched rows."""
         how = self.query.how
         return how in ("left", "anti", "full"), how in ("right", "full")
 
     @property
     def reports(self) -> tuple[bool, bool]:
-        """Return, for each side, whether a row's result depends on all of the row's partners."""
+        """Return, for each side, whether a row's result depends on all partners of the row."""
         how = self.query.how
         return how not in ("inner", "right"), how in ("right", "full")
 
     @property
     def _divided(self) -> tuple[tuple[str, str], tuple[float | None, float | None]]:
-        """The columns by which rows can be divided, and the bounds of pairs in these columns.
+        """The columns by which rows can be divided, and the bounds on pairs in these columns.
 
         Rows with a start and an end are divided by their starts.
         """
@@ -505,7 +505,7 @@ class Plan:
 
     @property
     def _is_covered_by_reach(self) -> bool:
-        """Return whether all rows within reach match if the bytes of their keys are equal."""
+        """Return whether two rows within reach match whenever the bytes of their keys are equal."""
         if len(self.native.bands) + (self.native.time is not None) > 1:
             return False
         on, ends = self._divided
@@ -524,7 +524,7 @@ class Plan:
 
     @cached_property
     def _where_reads(self) -> tuple[bool, bool]:
-        """Return, for each side, whether the condition reads its columns."""
+        """Return, for each side, whether the condition reads any of its columns."""
         left, right = self.native.condition_columns
         return bool(left), bool(right)
 
@@ -564,7 +564,7 @@ class Plan:
 
     @property
     def time(self) -> tuple[tuple[str, str], Reach]:
-        """The time columns of streams, and the bounds of pairs in microseconds."""
+        """The time columns of the streams, and the bounds on pairs in microseconds."""
         columns, ends = self._reach_in_time
         return columns, whole(*ends)
 

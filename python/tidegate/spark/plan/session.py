@@ -52,8 +52,8 @@ def shuffle_partitions(session: SparkSession) -> int:
 def allocated(session: SparkSession) -> int:
     """Return the number of tasks that can run in parallel if all executors are allocated.
 
-    Returns 0 without dynamic allocation, and the number of shuffle partitions if the number of
-    executors is unlimited.
+    Without dynamic allocation, the result is 0. If the number of executors is unlimited, the result
+    is the number of shuffle partitions.
     """
     if session.conf.get("spark.dynamicAllocation.enabled", "false") != "true":
         return 0
@@ -68,7 +68,7 @@ def task_memory(session: SparkSession) -> int:
     """Return how many bytes a task can use for tables while all cores of a process are busy.
 
     Returns 0 if the settings do not determine this number. Unless the number of cores is set, an
-    executor can have any number of them. See "Memory Management Overview" in Spark's tuning guide.
+    executor can have any number of cores. See "Memory Management Overview" in Spark's tuning guide.
     """
     local = re.fullmatch(
         r"local(?:\[(\d+|\*)(?:,\d+)?\])?", session.conf.get("spark.master", "") or ""

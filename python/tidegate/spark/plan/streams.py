@@ -51,7 +51,7 @@ def _check_rows_in_time(frame: DataFrame, stream: str) -> None:
     """Reject rows from another stateful operation in the query.
 
     Such rows are older than the watermark. Spark Connect does not expose its plans, so this check
-    is skipped there.
+    is skipped for Spark Connect.
     """
     try:
         plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - no other way

@@ -1,7 +1,7 @@
-"""The query of a join on Spark, with its columns and their types.
+"""The query for a join on Spark, with its columns and their types.
 
 - `query.py`: a native query, and the properties that Spark needs.
 - `axis.py`: converts the values by which rows are divided to integers.
 - `schema.py`: the names and types of columns.
-- `input.py`: the columns of a side, and the bucket of each row.
+- `input.py`: a side's columns and each row's bucket.
 """

@@ -1,7 +1,7 @@
-"""Converts the values by which rows are divided to 64-bit integers, without changing their order.
+"""Converts the values by which rows are divided to 64-bit integers, preserving their order.
 
-The join itself compares the original values. The integers only determine where rows are sent, so a
-reach can be wider than that of the join itself, but never narrower.
+The join itself compares the original values. The integers determine only where rows are sent. A
+reach can therefore be wider than that of the join itself, but never narrower.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _low_words(decimals: pa.Array) -> Integers:
 
 @dataclass(frozen=True)
 class FloatAxis:
-    """Numbers as multiples of a power of two, rounded down; if `step` is None, as bit patterns."""
+    """Numbers as rounded-down multiples of a power of two, or as bit patterns if `step` is None."""
 
     step: float | None
 
@@ -92,7 +92,7 @@ class FloatAxis:
 def of_time(
     kinds: Sequence[pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
-    """Return the axis for time columns of these types, and the reach of pairs along it."""
+    """Return the axis for time columns of these types, and the reach of pairs on this axis."""
     days = all(pa.types.is_date(kind) for kind in kinds)
     return TimeAxis(days), whole(lower, upper)
 
@@ -100,7 +100,7 @@ def of_time(
 def of_band(
     kinds: tuple[pa.DataType, pa.DataType], lower: float | None, upper: float | None
 ) -> tuple[Axis, Reach]:
-    """Return the axis for a band column of these types, and the reach of pairs along it.
+    """Return the axis for a band column of these types, and the reach of pairs on this axis.
 
     `lower` and `upper` are the bounds in the native plan.
     """

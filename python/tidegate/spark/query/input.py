@@ -1,4 +1,4 @@
-"""One side of a join on the driver: its columns, and the buckets of its keys."""
+"""One side of a join on the driver: its columns and its key buckets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ class Input:
     ) -> Input:
         """Return the columns in `names`, renamed to `u0`, `u1` and so on.
 
-        `on` names one column for the value of a row, or two for its start and its end.
+        `on` names one column that contains each row's value, or two columns that contain its start
+        and end.
         """
         every = frame.columns
         kept = [every.index(name) for name in names]
@@ -102,7 +103,7 @@ class Input:
 
     @property
     def value(self) -> Column:
-        """The time of a row, its start, or its value in the first band column."""
+        """The row's time, its start, or its value in the first band column."""
         return F.col(f"u{self.on}")
 
     @property
@@ -126,7 +127,7 @@ class Input:
     def without_unmatchable(self) -> DataFrame:
         """Return the rows that have a key and a value.
 
-        Rows without a time, and rows that start after they end, are kept so that the join rejects
+        Rows without a time and rows that start after they end are kept so that the join can reject
         them.
         """
         if self.is_unmatchable is None:
@@ -152,16 +153,16 @@ class Input:
         return f"xxhash64({', '.join(keys)})"
 
     def row_hash(self) -> Column:
-        """Return a hash of all columns of a row that are sent and can be hashed."""
+        """Return a hash of a row's sent columns, except those that cannot be hashed."""
         hashed = [at for at, field in enumerate(self.fields) if _is_hashable(field.dataType)]
         return F.xxhash64(*(F.col(f"u{at}") for at in hashed))
 
     def places(self, other: Input, layout: Places, *, kept: bool) -> list[Column]:
-        """Return the columns sent with a row: its `bucket`, and its `hash` if a slice has pieces.
+        """Return the columns sent with a row: its `bucket` and, if a slice has pieces, its `hash`.
 
-        If a kept row matches nothing, its bucket is -1 minus an arbitrary slice, so such rows are
-        distributed evenly. If the time of a row alone determines its partition, no column is added,
-        because passing columns to Python takes time.
+        If a kept row matches nothing, its bucket is `-1 - slice` for an arbitrary slice, so such
+        rows are distributed evenly. If a row's time alone determines its partition, no column is
+        added, because passing columns to Python takes time.
         """
         buckets, slices = layout.keys, len(layout.partition_of)
         unmatchable = self.is_unmatchable if kept else None

@@ -57,7 +57,7 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Return whether each left row is returned at most once, so that a single task joins it."""
+        """Return whether each left row is returned at most once. If so, a single task joins it."""
         return bool(self.aggs) or self.is_asof
 
     @property
@@ -67,7 +67,7 @@ class SparkQuery:
 
     @property
     def is_overlap(self) -> bool:
-        """Return whether rows have a start and an end, and match if they overlap."""
+        """Return whether rows have a start and an end and match if they overlap."""
         return self.function == "overlap_join"
 
     @property
@@ -77,12 +77,12 @@ class SparkQuery:
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Return, for each end of the interval, whether it is an expression over columns."""
+        """Return, for each end of the interval, whether it is an expression that reads columns."""
         return self.native.row_ends
 
     @property
     def of_ends(self) -> JoinQuery:
-        """This interval join reduced to its ends, which may be computed from columns."""
+        """A copy of this interval join with only its ends, which may be computed from columns."""
         on = self.arguments["on"]
         return self.native.replace(
             by=None, where=None, how=None, aggs=None, prevailing=False, columns=[on[0]]
@@ -90,7 +90,7 @@ class SparkQuery:
 
     @property
     def divided(self) -> Literal["time", "value"]:
-        """The criterion by which rows may be divided, in addition to their keys."""
+        """The criterion, in addition to the keys, by which rows can be divided."""
         return "value" if self.function == "band_join" else "time"
 
     def plan(
@@ -138,7 +138,7 @@ class SparkQuery:
 
 
 def _length(steps: float | None, kinds: Sequence[pa.DataType]) -> float | np.timedelta64 | None:
-    """Convert a number of steps to a length in the finer of the two time columns' units."""
+    """Convert a number of steps to a length in the unit of the finer time column."""
     if steps is None or not all(map(pa.types.is_temporal, kinds)):
         return steps
     # Spark's timestamps count microseconds.

@@ -74,11 +74,10 @@ def spark_schema(
     by: Sequence[tuple[str, str]],
     how: How,
 ) -> StructType:
-    """Return the Spark schema of the result, with the types and metadata of the inputs.
+    """Return the Spark schema of the result, with types and metadata from the inputs.
 
-    A column is also nullable if a result row may lack a row from the column's side. A key column
-    that both sides share has a value in every row, so it is nullable only if it is nullable in an
-    input.
+    A column is also nullable if a result row may lack a row from the column's side. A shared key
+    column has a value in every row, so it is nullable only if it is nullable in an input.
     """
     lacking = {"left": how in ("right", "full"), "right": how in ("left", "full")}
     shared = {name for name, other in by if name == other}
@@ -113,7 +112,7 @@ def aggregate_fields(
 
 
 def _type(native: pa.DataType, given: pa.DataType | None, of: DataType | None) -> DataType:
-    """Return the Spark type of an aggregate, which may be that of the input column."""
+    """Return the Spark type of an aggregate, which may be the type of the input column."""
     if of is not None and native == given:
         return of
     if pa.types.is_integer(native):

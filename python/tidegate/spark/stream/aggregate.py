@@ -1,8 +1,8 @@
 """Aggregates streaming DataFrames: the state that is kept, and late rows.
 
-Rows are sent as in an aggregation of tables, but never as aggregates of slices, because some rows
-of a slice may be late. The *kept* state consists of aggregates of slices if no result depends on
-the order of rows, and of the rows themselves otherwise.
+Rows are sent as in an aggregation of tables. They are never sent as aggregates of slices, because
+some rows of a slice may be late. The *kept* state consists of the rows themselves if any result
+depends on row order. Otherwise, it consists of aggregates of slices.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def _late_field(plan: AggregatePlan, name: str) -> StructField:
 class _Finish(Finish):
     """Finishes the output of an aggregation, with late rows in a separate column.
 
-    `columns` is the number of input columns in a late row, which may be followed by the number of
-    the stream. With `of_parts`, results are parts of windows. All parts of a window arrive in the
-    same micro-batch, because all buckets have the same watermark.
+    `columns` is the number of input columns in a late row. The stream number may follow these
+    columns. With `of_parts`, results are parts of windows. All parts of a window arrive in the same
+    micro-batch, because all buckets have the same watermark.
     """
 
     columns: int

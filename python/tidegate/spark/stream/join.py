@@ -1,6 +1,6 @@
 """Joins streaming DataFrames with one stateful operator.
 
-As in a join of tables, rows are packed by buckets of keys before they are sent.
+As in a join of tables, rows are packed by key bucket before they are sent.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _one_told(one: Aggregate) -> str:
 
 
 def _longest(*times: int | None) -> int | None:
-    """Return the longest of the times, but at least 0; None if one of them is None (unlimited)."""
+    """Return the longest duration, but at least 0; None if any of them is None (unlimited)."""
     return None if None in times else max(0, *(time for time in times if time is not None))
 
 
@@ -148,7 +148,7 @@ def _longest(*times: int | None) -> int | None:
 class _Finish(Finish):
     """Finishes the output of a join. Late rows keep their columns, and a new column names the side.
 
-    For rows whose end is too far away, the number of the side is increased by the number of sides.
+    For a row whose end is too far away, the side number is increased by the number of sides.
     """
 
     sides: tuple[pa.Schema, pa.Schema]
@@ -156,7 +156,7 @@ class _Finish(Finish):
     by: tuple[tuple[str, str], ...]
 
     def late(self, rows: pa.RecordBatch, side: int, schema: pa.Schema) -> list[pa.Array]:
-        """Return the columns of late rows, or of rows that are too wide."""
+        """Return the columns of late rows or rows that are too wide."""
         is_wide, side = divmod(side, len(NAMES))
         columns = [self._column(rows, side, origin) for origin in self.origins]
         # Aggregates of partners are null.

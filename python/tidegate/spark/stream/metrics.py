@@ -1,6 +1,6 @@
-"""Reports the number of rows and other metrics of a stream in the progress of its query.
+"""Reports a stream's row count and other metrics in the progress of its query.
 
-Each bucket that has work in a micro-batch reports its metrics, and Spark adds them up as observed
+In each micro-batch, every bucket with work reports its metrics. Spark adds them up as observed
 metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole store.
 """
 
@@ -49,7 +49,7 @@ _DIGITS = [name for name in Numbers._fields if name.startswith("digest_")]
 
 
 class Digested:
-    """Counts results as they pass through, and computes a digest that ignores their order."""
+    """Counts results as they pass through and computes an order-independent digest of them."""
 
     def __init__(self) -> None:
         """Start without results."""
@@ -64,7 +64,7 @@ class Digested:
             yield batch
 
     def told(self, numbers: Numbers) -> Numbers:
-        """Return the metrics of a bucket, including the metrics of its results."""
+        """Return the metrics of a bucket, including those of its results."""
         rows, left = 0, 0
         if self._digest is not None:
             rows, left = self._digest.rows, int(self._digest.sum, 16)
@@ -95,7 +95,7 @@ def _sum_of_digests() -> Column:
 
 
 def observed(results: DataFrame, function: str, *, digest: bool) -> DataFrame:
-    """Return the output of a call's buckets, observed so that Spark adds up their metrics.
+    """Return the output of a call's buckets, with an observation that adds up their metrics.
 
     With `digest`, the metrics also include the number and the digest of the results.
     """

@@ -104,12 +104,12 @@ class Work(Protocol):
 class Sides:
     """A join of two streams that runs as a native operator.
 
-    `lasting` specifies, for each side, how long after its time a row can still matter, in
+    `lasting` specifies how long after its time a row on each side can still matter, in
     microseconds; None means indefinitely. With `gives_left_rows`, each left row is emitted at most
     once. If the order of right rows with equal times affects the result, they are ordered by value,
-    starting with the column `ties`. With `condenses`, the operator may need fewer rows than their
-    times suggest. If both sides are copied, the columns named by `home` show which rows are
-    originals. `keys` contains column positions.
+    with column `ties` first. With `condenses`, the operator may need fewer rows than their times
+    suggest. If both sides are copied, the `home` columns show which rows are originals. `keys`
+    contains column positions.
     """
 
     join: JoinQuery
@@ -206,7 +206,7 @@ class _Join:
 
 
 class Snapshot(NamedTuple):
-    """The state of a bucket: a snapshot of its native operator, and the rows not pushed yet."""
+    """A bucket's state: a snapshot of its native operator, and the rows not yet pushed."""
 
     native: bytes
     waiting: tuple[pa.RecordBatch | None, ...]
@@ -218,7 +218,7 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows whose times still matter."""
+        """Return whether a snapshot can be smaller than the rows whose times still matter."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -237,8 +237,8 @@ class Condensing(ABC):
 class LeftRows(Condensing):
     """A native join that returns each left row once.
 
-    If results depend on the order of right rows, the join receives right rows only after the
-    watermark has passed them. By then, all rows with the same time have arrived, and the order
+    If results depend on the order of right rows, the join receives a right row only after the
+    watermark has passed it. By then, all rows with the same time have arrived, and the order
     depends only on their values.
     """
 
@@ -277,7 +277,7 @@ class LeftRows(Condensing):
 
     @property
     def condenses(self) -> bool:
-        """Return whether a snapshot may be smaller than the rows whose times still matter."""
+        """Return whether a snapshot can be smaller than the rows whose times still matter."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
@@ -297,13 +297,13 @@ class LeftRows(Condensing):
 
 @dataclass(frozen=True)
 class Windows:
-    """An aggregation of streams, whose rows arrive as one stream with the column `source`.
+    """An aggregation of streams, whose rows arrive as a single stream with a `source` column.
 
-    If no result depends on the order of rows, `slices` aggregates the rows of each micro-batch into
-    slices. A slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the
-    slices. Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size`
-    microseconds long, unless they are sessions. With a `cycle`, a bucket contains all rows of the
-    windows that start in its slices, and some rows of other windows.
+    If no result depends on row order, `slices` aggregates each micro-batch's rows into slices. A
+    slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the slices.
+    Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size` microseconds
+    long, unless they are sessions. With a `cycle`, a bucket contains all rows in the windows that
+    start in its slices. It also contains some rows of other windows.
     """
 
     schema: pa.Schema
@@ -387,8 +387,8 @@ class Windows:
 class _Aggregate(Condensing):
     """A native aggregation that receives rows after the watermark has passed them.
 
-    The order of rows then depends only on their values. A session can last indefinitely, and its
-    state replaces its rows.
+    The order of rows then depends only on their values. A session can last indefinitely. Its state
+    replaces its rows.
     """
 
     def __init__(self, work: Windows, number: int) -> None:
@@ -452,16 +452,17 @@ class _Aggregate(Condensing):
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:
     """Release the results that are final once all rows before the watermark have arrived.
 
-    In merged order, a left row whose time equals the watermark could also be emitted. Whether this
-    row is emitted at the current watermark or at the next one would then depend on its micro-batch,
-    which a rebuilt operator does not know. Sources therefore stay one step behind the watermark.
+    In merged order, a left row whose time equals the watermark could also be emitted. The row would
+    then be emitted either at the current watermark or at the next one, depending on its
+    micro-batch. A rebuilt operator does not know the micro-batch. Sources therefore stay one step
+    behind the watermark.
     """
     for source in sources:
         source.advance(watermark - 1)
 
 
 def _recall(native: Any) -> None:  # noqa: ANN401 - its stub has only public methods
-    """Process all ready rows but discard their results, which have already been emitted."""
+    """Process all rows that are ready, but discard results that have already been emitted."""
     native._recall()  # noqa: SLF001 - a native method
 
 

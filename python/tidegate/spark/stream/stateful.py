@@ -35,7 +35,7 @@ _BUCKETS = 64
 
 
 def buckets(partitions: int | None, session: SparkSession) -> int:
-    """Return the requested number of buckets, or by default one for each task of a micro-batch.
+    """Return the requested number of buckets. The default is one per task of a micro-batch.
 
     More buckets would not divide the work further, and each bucket makes requests to Spark in every
     micro-batch. If there are many tasks, only every second or third task has a bucket, so that no
@@ -47,7 +47,7 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
-    """Return the output of the stateful operator for the given packs, in a call of `function`."""
+    """Return the stateful operator's output for the given packs, in a call of `function`."""
     # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
@@ -110,7 +110,7 @@ class Finish(ABC):
             yield self.finished(rows, side)
 
     def taken(self, batches: Batches) -> Iterator[tuple[pa.RecordBatch, int | None]]:
-        """Yield results, with None as their side, and late rows with their side."""
+        """Yield results with None as their side, and late rows with their actual side."""
         for batch in batches:
             sides, streams = batch.columns
             for side, stream in zip(sides.to_pylist(), streams, strict=True):
@@ -118,7 +118,7 @@ class Finish(ABC):
                     yield rows, side
 
     def finished(self, rows: pa.RecordBatch, side: int | None) -> pa.RecordBatch:
-        """Return results, or late rows of a side, as columns of the output."""
+        """Return results, or one side's late rows, as output columns."""
         if self.schema is None:
             return self.output.finished(rows)
         if side is None:

@@ -4,12 +4,12 @@ Each bucket of keys has its own native operator. The rows that a micro-batch add
 appended to the store once, as one *entry*. The entry is removed once none of its rows can still
 matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
 The store is still authoritative. Every update to a bucket writes a new random number into the
-*header* of the bucket, an entry with a separate key. An operator in memory is used only if its
-number matches the number in the header. If the numbers differ, the operator's last batch was not
+bucket's *header*, an entry with a separate key. An operator in memory is used only if its number
+matches the number in the header. If the numbers differ, the operator's last batch was not
 committed, or another worker has since processed the bucket. If no operator can be used, a new one
 is created. The new operator receives the entries of the bucket and is advanced to the watermark in
-the header. Results up to that watermark have already been emitted. A join that emits pairs does not
-recompute old pairs unless it needs to know which rows were matched.
+the header. Results up to that watermark have already been emitted. A join that emits pairs
+recomputes old pairs only if it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
@@ -17,12 +17,12 @@ old watermark. Every bucket is updated whenever the watermark rises, so such ope
 of date.
 
 Judging by their times alone, some rows may be needed indefinitely. Examples are the last right row
-with a key, which a left row may match, and a row in an open session. The operator drops such a row
-once a later row replaces it, or once the state of the session includes it. Without further
-measures, the entries of such an operator (`condenses`) would grow indefinitely. Therefore, all
-entries are removed once they take up somewhat more space than the operator's last *snapshot*. A new
-snapshot then becomes the first new entry. As a result, no row is written more than about twice, and
-the store is about twice as large as the operator's state.
+with a key, which a left row may match, and any row in an open session. The operator drops such a
+row once a later row replaces it, or once the session's state includes it. Without further measures,
+the entries of such an operator (`condenses`) would grow indefinitely. Therefore, all entries are
+removed once they take up somewhat more space than the operator's last *snapshot*. A new snapshot
+then becomes the first new entry. As a result, each row is written at most about twice, and the
+store is about twice as large as the operator's state.
 
 `operators.py` defines the operators and the rows that they store.
 """
@@ -126,14 +126,14 @@ def read_header(stored: tuple[int, list[bytes]]) -> Header:
 
 @dataclass
 class Size:
-    """The size of a bucket's last snapshot, and of the entries written since then, in bytes."""
+    """The sizes, in bytes, of a bucket's last snapshot and of the entries written since then."""
 
     snapshot: int = 0
     since: int = 0
 
 
 class Entry(NamedTuple):
-    """An entry in the store: the last watermark at which it matters, its rows and its bytes."""
+    """An entry in the store: the last watermark at which it matters, and its rows and bytes."""
 
     until: int
     rows: int
@@ -141,9 +141,9 @@ class Entry(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """A bucket in memory, with its entries in the store and their size.
+    """A bucket in memory, with its store entries and their size.
 
-    The bucket has the state that `header` describes and was last used at time `used`.
+    The bucket has the state described by `header` and was last used at time `used`.
     """
 
     bucket: Bucket
@@ -310,7 +310,7 @@ class Processor(StatefulProcessor):
 
     @property
     def _query(self) -> str:
-        """The identity of the query, starting with the number of its buckets."""
+        """The query's identity, which starts with its number of buckets."""
         return f"{len(self._places)} {self._work.query}"
 
     def _place(self, number: int) -> Place:
@@ -462,7 +462,8 @@ def _drop_outdated(taken: Place, watermark: int) -> None:
     """Drop operators that can no longer match any header or have not been used for a long time.
 
     `watermark` comes from the header of the `taken` bucket. The micro-batch that wrote this header
-    also wrote a header with the same watermark for every other bucket of the query that has state.
+    also wrote a header for every other bucket of the query that has state. All of these headers
+    have the same watermark.
     """
     now = time.monotonic()
     for place, warm in list(_warm.items()):

@@ -3,7 +3,7 @@
 - `pack.py`: packs rows by partition, and unpacks them.
 - `order.py`: defines a row order that depends only on the rows' values.
 - `nearest.py`: packs the right rows of an as-of join.
-- `partials.py`: packs the right rows of a join with aggregates, and combines some of these rows.
+- `partials.py`: packs right rows for a join with aggregates and combines some of them.
 - `task.py`: runs the native join of a partition.
 - `in_place.py`: runs the native join of a partition whose rows are not packed.
 - `overlap.py`: packs rows that have a start and an end, and joins the rows of one partition.

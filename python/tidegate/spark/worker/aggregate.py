@@ -70,7 +70,7 @@ class Aggregation:
 class Partials:
     """Aggregates rows by slice, then packs these aggregates. Instances are sent to the workers.
 
-    The input has the columns in `names`, followed by other columns that must be sent.
+    The input has the columns in `names`. Any other columns that must be sent follow them.
     """
 
     names: tuple[str, ...]
@@ -107,8 +107,8 @@ class Partials:
 class AggregateTask:
     """Computes the windows of a partition from its packs. Instances are sent to the workers.
 
-    `source` names the column with the number of the stream, and `owner` the column with the bucket
-    of the key. The bucket is needed if windows must be assigned to partitions.
+    `source` names the column with the stream number, and `owner` names the column with the key
+    bucket. The bucket is needed if windows must be assigned to partitions.
     """
 
     names: tuple[str, ...]

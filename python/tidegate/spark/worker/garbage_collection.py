@@ -17,7 +17,7 @@ def settle() -> None:
     would scan every object of every module. Excluded objects are still freed once nothing refers to
     them. No object is garbage when this function is called. The only objects that are never freed
     are cycles of excluded objects that become garbage later. The number of such cycles is bounded,
-    because objects are excluded again only if modules have been imported in the meantime.
+    because objects are excluded again only if modules have been imported since the last call.
     """
     global _settled  # noqa: PLW0603 - the objects also belong to the process
     if not os.environ.get("SPARK_REUSE_WORKER") or len(sys.modules) == _settled:

@@ -64,9 +64,9 @@ class RightWhere:
 class NearestPacker:
     """Divides the right rows of an as-of join. Instances are sent to the workers.
 
-    Each row is sent to its home. For each key, a Spark partition also sends two rows to each slice
-    within their reach: the last row before the slice, and the first row after it. `keys` contains
-    the positions of the columns that must be equal.
+    Each row is sent to its home. For each key, a Spark partition also sends each slice two rows
+    within its reach: the last row before the slice and the first row after it. `keys` contains the
+    positions of the columns that must be equal.
     """
 
     packer: Packer
@@ -151,7 +151,7 @@ def _numbers(keys: list[pa.Array], rows: int) -> Integers:
 
 
 def _is_extreme(groups: Integers, times: Integers) -> npt.NDArray[np.bool_]:
-    """Return whether each row has the earliest or the latest time in its group."""
+    """Return whether each row has the earliest or latest time in its group."""
     if len(groups) and groups.max() > 8 * len(groups):
         groups = np.unique(groups, return_inverse=True)[1]
     count = int(groups.max(initial=-1)) + 1

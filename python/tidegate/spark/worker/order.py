@@ -21,10 +21,10 @@ _RANK = np.dtype(">u4")
 
 @dataclass(frozen=True)
 class Order:
-    """The order of the right rows of a join. Instances are sent to the workers.
+    """The required order of a join's right rows. Instances are sent to the workers.
 
-    Rows are compared by the column `on` first. If `on` is the time column, the native join sorts by
-    it, so only rows with equal times need to be ordered. With `by_number`, all rows must be
+    Rows are compared first by column `on`. If `on` is the time column, the native join sorts by it.
+    In this case, only rows with equal times need to be ordered. With `by_number`, all rows must be
     ordered.
     """
 
@@ -33,7 +33,10 @@ class Order:
     by_number: bool
 
     def put(self, rows: pa.Table) -> pa.Table:
-        """Return the rows in this order, or unchanged if they would be sorted only by time."""
+        """Return the rows in this order.
+
+        Rows that would be sorted only by time are returned unchanged.
+        """
         times = self.axis.integers(rows[self.on])
         if not self.by_number and not len(_tied(np.sort(times))):
             return rows
@@ -118,7 +121,7 @@ def _bytes_of_lists(column: pa.ListArray | pa.MapArray) -> pa.Array:
 
 
 def _elements(column: pa.ListArray | pa.MapArray) -> pa.Array:
-    """Return the elements of all arrays, or the entries of all maps."""
+    """Return the elements of all arrays or the entries of all maps."""
     if not pa.types.is_map(column.type):
         return column.values
     return pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])

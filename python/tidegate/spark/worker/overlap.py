@@ -43,7 +43,7 @@ class Intervals(Protocol):
 
     @property
     def are_points(self) -> bool:
-        """Return whether it is known in advance that all rows are points in time."""
+        """Return whether all rows are known in advance to be points in time."""
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
         """Return the starts and the ends. Nulls become arbitrary integers."""
@@ -63,7 +63,7 @@ class StartsAndEnds:
 
     @property
     def are_points(self) -> bool:
-        """Return whether the same column contains both the start and the end."""
+        """Return whether one column contains both the start and the end."""
         start, end = self.columns
         return start == end
 
@@ -127,7 +127,7 @@ class ComputedEnds:
 
 
 def longest(intervals: Intervals, rows: pa.Table) -> int:
-    """Return the length of the longest row in a table of interval columns, or 0 without rows."""
+    """Return the length of the longest row in a table of interval columns, or 0 if it is empty."""
     starts, ends = intervals.told_by(rows)
     # A length may need all 64 bits.
     lengths = np.maximum(starts, ends).view(np.uint64) - starts.view(np.uint64)
@@ -169,9 +169,8 @@ class OverlapPacker(Packing):
 class OverlapTask(Task):
     """An inner join of packs that returns the pairs in which at least one row is at home.
 
-    Two native joins together find each of these pairs exactly once. The first join matches left
-    rows at home with all right rows, and the second join matches left copies with right rows at
-    home.
+    Two native joins find each of these pairs exactly once. The first join matches left rows at home
+    with all right rows. The second join matches left copies with right rows at home.
     """
 
     def _joined(self, packs: list[Pack]) -> Batches:

@@ -1,7 +1,7 @@
-"""Packs rows in the tasks that read them, and unpacks them in the tasks that join them.
+"""Packs rows in the tasks that read them and unpacks them in the tasks that join them.
 
 A *pack* is an Arrow stream with a few thousand rows of one side. Spark moves each pack as a single
-row, because its own format for rows costs more than the join.
+row, because Spark's own row format costs more than the join.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Marked:
     """Sends a mark before the packs of a stream.
 
     As a result, every non-empty micro-batch checks that the state store belongs to this query,
-    regardless of where the rows are sent.
+    wherever the rows are sent.
     """
 
     pack: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -61,8 +61,8 @@ class Marked:
 class Packing:
     """Packs the rows of one side.
 
-    The columns to send are followed by `extra` columns: the bucket, unless all rows have the same
-    one, and a hash of the row if the layout has pieces.
+    The columns to send are followed by `extra` columns: the bucket, unless it is the same for all
+    rows, and a row hash if the layout has pieces.
     """
 
     layout: Places
@@ -88,7 +88,7 @@ class Packing:
         return min(8 * self.layout.partitions * _PACK, _COLLECTED)
 
     def parts(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Integers, Integers | None]:
-        """Return the columns to send, the bucket of each row, and its hash if there is one."""
+        """Return the columns to send, each row's bucket, and each row's hash if there is one."""
         end = rows.num_columns - self.extra
         extra = [column.to_numpy() for column in rows.columns[end:]]
         buckets = extra[0] if extra else np.zeros(rows.num_rows, dtype=np.int32)
@@ -154,7 +154,7 @@ class Packer(Packing):
     def sent(
         self, rows: pa.RecordBatch, first: Integers, last: Integers, kind: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield packs of the rows. Each row is sent to all slices from its first to its last.
+        """Yield packs of the rows. Each row is sent to every slice from its first to its last.
 
         The packs belong to the packer's side unless another `kind` is specified.
         """
@@ -175,7 +175,7 @@ class Packer(Packing):
 
 
 def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
-    """Return the rows with these `numbers`, which are in ascending order."""
+    """Return the rows with these `numbers`, which must be in ascending order."""
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))
     return rows.take(pa.array(numbers))
@@ -190,7 +190,7 @@ class Pack(NamedTuple):
 
 
 def as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield each batch as one Arrow stream, which preserves nested values exactly."""
+    """Yield each batch as an Arrow stream, which preserves nested values exactly."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -210,7 +210,7 @@ def of_type(column: _Column, kind: pa.DataType) -> _Column:
     """Return the column converted to a type.
 
     Spark writes a null into every field of a null struct. If such a field is declared not null,
-    pyarrow refuses to cast the struct to its own type.
+    pyarrow refuses to cast the struct even to its own type.
     """
     return column if column.type == kind else column.cast(kind)
 

@@ -1,8 +1,8 @@
-"""Packs the right rows of a join with aggregates, and combines some of them into partial rows.
+"""Packs right rows for a join with aggregates, and combines some of them into partial rows.
 
-If a right row matches every left row of a slice, the row itself does not need to be sent to that
-slice. Instead, a single row is sent with the aggregates of all such rows with the same key. A right
-row is therefore sent only to the slices at the ends of its reach, regardless of how many slices are
+If a right row matches every left row of a slice, that slice does not need the row itself. Instead,
+a single row is sent with the aggregates of all such rows with the same key. A right row is
+therefore sent only to the slices at the ends of its reach, regardless of how many slices are
 between them::
 
     left rows of a key      │ l l │ l l │  l  │ l l │ l │
@@ -11,8 +11,8 @@ between them::
     the row travels to         0                3
     combined with others to          1     2
 
-This requires functions whose partial results can be merged in any order: counts, sums of integers
-and decimals, means of integers, minimums and maximums, `any` and `all`.
+This requires functions whose partial results can be merged in any order: `count`, `any`, `all`,
+sums of integers and decimals, means of integers, minimums and maximums.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _WIDE = pa.decimal128(38, 0)
 class Part:
     """The part of a row that a function needs, as a column: a value to count, add or compare.
 
-    If `kind` is not None, values are cast to this type, which is the type of their sum.
+    If `kind` is not None, values are cast to `kind`, the type of their sum.
     """
 
     one: Aggregate
@@ -85,7 +85,7 @@ class Part:
 
 
 def _passing(rows: pa.Table, where: str) -> pa.Array:
-    """Return whether each row meets the condition of a function."""
+    """Return whether each row meets a function's condition."""
     # Only a native call can evaluate the condition, so one left row is joined with all rows.
     number = "row".ljust(1 + max(map(len, rows.column_names)), "_")
     found = tidegate.interval_join(
@@ -107,7 +107,7 @@ class Parts:
     """The aggregates of partners, split into parts that can be merged.
 
     `names` contains the parts that each function needs: a mean needs a sum and a count. `kinds`
-    contains the type of each function's result if it differs from the type of its part.
+    contains the type of each function's result if it differs from the type of the function's part.
     """
 
     parts: dict[str, Part]
@@ -157,7 +157,7 @@ class Parts:
 
 
 def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, or none
-    """Return the parts of a function for values of this type."""
+    """Return a function's parts for values of this type."""
     if one.function == "mean":
         if not pa.types.is_integer(kind):
             return []
@@ -171,7 +171,7 @@ def _split(one: Aggregate, kind: Any) -> list[Part]:  # noqa: ANN401 - a type, o
 
 
 def _sum_of(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type of a sum of integers."""
+    """Return the result type of `sum` for an integer column, or None for other columns."""
     if pa.types.is_signed_integer(kind):
         return pa.int64()
     return pa.uint64() if pa.types.is_unsigned_integer(kind) else None
@@ -266,7 +266,7 @@ def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class PartialsTask(Task):
-    """The task that joins the packs of a partition, some of which contain partial rows."""
+    """The task that joins the packs in a partition. Some packs contain partial rows."""
 
     parts: Parts | None = None
 

@@ -24,8 +24,8 @@ Batches = Iterator[pa.RecordBatch]
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
     """Give a function the name that Spark's plans show, and make its errors clear.
 
-    Spark shows an error's traceback. A traceback that lies entirely within this package does not
-    help the user, so it is removed.
+    Spark shows an error's traceback. A traceback entirely within this package does not help the
+    user, so it is removed.
     """
     pickled: bytes = cloudpickle.dumps(work)  # type: ignore[no-untyped-call]
     load = loader()
@@ -147,7 +147,7 @@ class Call:
 
 
 def by_partition(batches: Batches) -> Iterator[list[Pack]]:
-    """Yield the packs of a Spark partition, one partition of the layout at a time."""
+    """Yield the packs in a Spark partition, grouped by layout partition."""
     partitions: dict[int, list[Pack]] = {}
     for batch in batches:
         for pack in unpacked(batch):

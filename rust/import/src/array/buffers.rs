@@ -1,5 +1,5 @@
-//! Checks the buffers of one array: their number, their minimum lengths, and whether they are
-//! present.
+//! Checks an array's buffers: how many there are, whether each is present, and whether it is long
+//! enough.
 
 use std::ffi::c_void;
 
@@ -26,9 +26,9 @@ enum Layout {
     Offsets(i64),
     /// Offsets with this width in bytes, followed by a buffer of bytes.
     Bytes(i64),
-    /// Views, the data buffers that they refer to, and the lengths of these buffers.
+    /// Views, the data buffers to which they refer, and the lengths of these buffers.
     Views,
-    /// Offsets and lengths, each with this width in bytes.
+    /// Offsets and lengths, each of this width in bytes.
     ListViews(i64),
     /// Type IDs. There is no validity buffer; dense unions also have offsets.
     Union(UnionMode),
@@ -214,12 +214,12 @@ impl ArrayCopy {
         Ok((self.keep_words(words), last))
     }
 
-    /// Returns the buffers of an array of views: validity, views, data, and the lengths of the data
+    /// Returns the buffers of a view array: validity, views, data, and the lengths of the data
     /// buffers.
     ///
     /// # Safety
     ///
-    /// The buffers must be those of an array of views that ends at `end`.
+    /// The buffers must belong to a view array that ends at `end`.
     unsafe fn views(&mut self, given: &BufferPointers<'_>, end: i64) -> Result<Vec<*const c_void>> {
         let last = given.pointers.len() - 1;
         let mut pointers = vec![given.nulls(end)?, given.buffer(1, end, 8 * VIEW_BYTES)?];

@@ -2,38 +2,39 @@
 //!
 //! 1. *Cells* (`folds/tables/cells.rs`): time is divided into slices that all windows share
 //!    ([`Windows`]). The rows of one key in one slice form a cell. The sources are not merged: each
-//!    has its own partials, which are first combined in the cells. If there are few keys, cells are
-//!    addressed directly by key (`dense.rs` in the same folder).
+//!    source has its own partials. The partials of different sources are first combined in the
+//!    cells. If there are few keys, cells are addressed directly by key (`dense.rs` in the same
+//!    folder).
 //! 2. *Fold* (`folds/tables/add.rs`): for each function, rows are added to partials, and partials
-//!    are combined into cells in source order. This work is done part by part, so that the cell
-//!    numbers of the rows stay in a cache.
+//!    are combined into cells in source order. One part is processed at a time, so that its cell
+//!    numbers stay in a cache.
 //! 3. *Slide* (`folds/tables/slide.rs`): cells are combined into windows, with one combination per
 //!    result.
 //!
-//! Each function reads a row only once, regardless of the number of windows that contain it. The
-//! work is O(rows + results). Each stage is divided by time, and a single thread writes each piece
-//! of its output.
+//! Each function reads a row only once, regardless of how many windows contain the row. The work is
+//! O(rows + results). Each stage is divided by time, and each piece of its output is written by a
+//! single thread.
 //!
-//! Floating-point results do not depend on the number of threads or on how the work is divided. A
-//! source's rows are added in time order within a slice, partials are combined in source order, and
-//! slices are combined in an order determined by their numbers.
+//! Floating-point results do not depend on the number of threads or on how the work is divided.
+//! Within a slice, each source's rows are added in time order. Partials are combined in source
+//! order. Slice numbers determine the order in which slices are combined.
 //!
 //! # Trade-offs
 //!
 //! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
-//! The rows of one slice are processed by one thread: if there are fewer slices than threads, some
+//! A single thread processes all rows of a slice. If there are fewer slices than threads, some
 //! threads are idle.
 //!
-//! The operator is the one described by Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and
-//! Tsigas, "Efficient data streaming multiway aggregation through concurrent algorithmic designs
-//! and new abstract data types", section 2, for streams that have ended. The idea of adding a row
-//! to one slice instead of to each of its windows is from Li, Maier, Tufte, Papadimos and Tucker,
-//! "No pane, no gain" (2005). The slices are the paired windows of Krishnamurthy, Wu and Franklin,
+//! The operator is described, for streams that have ended, in section 2 of Cederman, Gulisano,
+//! Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation
+//! through concurrent algorithmic designs and new abstract data types". The idea of adding a row to
+//! one slice, and not to each of its windows, is from Li, Maier, Tufte, Papadimos and Tucker, "No
+//! pane, no gain" (2005). The slices are the paired windows of Krishnamurthy, Wu and Franklin,
 //! "On-the-fly sharing for streamed aggregation" (2006).
 //!
 //! # Modules
 //!
-//! The modules are listed from the bottom up; each one uses only those above it.
+//! The modules are listed from the bottom up. Each module uses only those above it.
 //!
 //! | module | what is in it |
 //! | --- | --- |
@@ -49,8 +50,8 @@
 //! | `partners/` | functions over a row's partners in a join |
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
-//! To add a function, write its state in `states/functions.rs` and `states/words.rs`, and its fold
-//! over partners in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
+//! To add a function, write its state in `states/functions.rs` and `states/words.rs`. Its fold over
+//! partners belongs in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
 //! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
 //! so do all other ways to add rows (`folds/epochs/epoch.rs`).
 

@@ -1,4 +1,4 @@
-//! Result rows, as pages of windows, keys and columns of values.
+//! Result rows as pages. A page contains windows, keys and columns of values.
 
 use tidegate_structures::memory::pages::Pages;
 
@@ -33,7 +33,7 @@ impl Page {
         self.some(&rows, windows)
     }
 
-    /// Splits the page before each of the rows in `borders`, which must be in ascending order.
+    /// Splits the page before each row in `borders`. The borders must be in ascending order.
     pub fn cut(self, borders: &[usize]) -> Vec<Page> {
         if borders.is_empty() {
             return vec![self];

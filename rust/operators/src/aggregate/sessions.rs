@@ -1,10 +1,10 @@
 //! Sessions: windows that stay open as long as the rows of a key arrive in quick succession.
 //!
 //! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends the
-//! window to `gap` after the row's time. The rows of all sources are put in merged order, and one
-//! pass over them finds the session of each row. Each function then adds the rows in that order, in
-//! the same way as for rows that arrive epoch by epoch. The cost is O(n log n) for several sources
-//! and O(n) for one. The functions are divided among threads.
+//! window to `gap` after the row's time. The rows of all sources are put in merged order. A single
+//! pass over the rows then finds each row's session. Each function then adds the rows in that
+//! order, as it does for rows that arrive epoch by epoch. The cost is O(n log n) for several
+//! sources and O(n) for one. The functions are divided among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
 use super::inputs::columns::{Stream, first_rows};
@@ -88,8 +88,8 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     driver.map(pages, take)?.into_iter().collect()
 }
 
-/// Finds the sessions of rows in merged order, and the session of each row. Sessions are numbered
-/// from 1.
+/// Finds the sessions of rows in merged order, and each row's session. Sessions are numbered from
+/// 1.
 fn find(rows: Stream<'_>, key_count: usize, gap: i64) -> (Vec<Session>, Vec<u32>) {
     const NONE: u32 = 0;
     let mut of_key = memory::filled(key_count, NONE);

@@ -1,4 +1,4 @@
-//! Finds partners if a side is not in time order: the left and right groups of each key are
+//! Finds partners if a side is not in time order. The left and right groups for each key are
 //! traversed at the same time.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -74,10 +74,10 @@ fn follow(
 
 /// A group of right rows, which is traversed for left rows in time order.
 struct Group<'a> {
-    /// The times of the rows up to the end of the group.
+    /// The times of the rows up to the group's end.
     ts: &'a [i64],
     start: u32,
-    /// The end of the rows before a left row, and the start of the rows after it.
+    /// The end of the rows before a left row and the start of the rows after it.
     past: u32,
     future: u32,
 }

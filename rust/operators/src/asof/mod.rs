@@ -1,23 +1,23 @@
-//! The as-of join. The join pairs each left row with the nearest right row that has the same key:
-//! before it in time, after it, or in either direction.
+//! The as-of join. The join pairs each left row with the nearest right row that has the same key.
+//! It searches before the left row, after it, or in both directions.
 //!
 //! The partner is the first right row found when moving through time from the left row. Rows with
-//! equal times are in row order, so the backward direction finds the last of these rows, and the
+//! equal times are in row order. The backward direction finds the last of these rows, and the
 //! forward direction finds the first.
 //!
-//! - If both sides are in time order, the join makes one pass over both sides, with a table of each
-//!   key's last right row. Threads process parts of the pass.
-//! - Otherwise, the rows of both sides are grouped by key and sorted by time. The left and the
-//!   right group of a key are then traversed at the same time.
+//! - If both sides are in time order, the join makes one pass over both sides. A table contains
+//!   each key's last right row. Threads process parts of the pass.
+//! - Otherwise, the rows of both sides are grouped by key and sorted by time. The left and right
+//!   groups for a key are then traversed at the same time.
 //! - With a predicate, the partner is the first candidate that satisfies it. Blocks of candidates
 //!   are tested in rounds, nearest first; each block is four times as long as the previous one.
 //!
 //! # Trade-offs
 //!
-//! For each part, the pass in time order takes 8 bytes of memory per left row and 4 bytes per key.
-//! Rows that are not in time order are copied as (time, row number), which takes 12 bytes per row.
-//! Putting the partners back in row order takes another 12 bytes per left row. The definition is
-//! the same as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
+//! Per part, the pass in time order takes 8 bytes of memory for each left row and 4 bytes for each
+//! key. Rows that are not in time order are copied as (time, row number), which takes 12 bytes per
+//! row. Putting the partners back in row order takes another 12 bytes per left row. The definition
+//! is the same as for `ASOF` joins in kdb+ (`aj`) and DuckDB, and for `merge_asof` in pandas.
 //!
 //! # Files
 //!

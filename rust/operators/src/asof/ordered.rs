@@ -1,15 +1,15 @@
-//! Finds partners if both sides are in time order, in a single pass over both sides.
+//! Finds partners in a single pass over both sides, which must be in time order.
 //!
-//! When the pass visits a right row, that row becomes the last row of its key. The partner of a
-//! left row is the last row of its key at that moment. For partners before left rows, the pass goes
-//! forward in time; for partners after left rows, it goes backward. In both directions, a row is
-//! *met* when the pass visits it.
+//! When the pass visits a right row, that row becomes the last row of its key. A left row's partner
+//! is the last row of its key at that moment. For partners before left rows, the pass goes forward
+//! in time; for partners after left rows, it goes backward. In either direction, a row is *met*
+//! when the pass visits it.
 //!
-//! The pass is divided into parts that each have the same total number of rows from both sides. A
-//! part begins with an empty table of last rows, and remembers the left rows whose keys are not in
-//! the table yet. Once all parts are done, the tables are completed one after the other, each from
-//! the previous table. If a left row's key is missing from the table of its own part, the last row
-//! of that key is in the table of the previous part.
+//! The pass is divided into parts with equal numbers of rows, counting both sides. A part begins
+//! with an empty table of last rows. It remembers the left rows whose keys are not yet in the
+//! table. Once all parts are done, the tables are completed one after the other, each from the
+//! previous table. If a left row's key is missing from its own part's table, the key's last row is
+//! in the previous part's table.
 
 use std::ops::Range;
 
@@ -32,14 +32,14 @@ const ROWS_A_KEY: usize = 8;
 /// 1.
 const NONE: u32 = 0;
 
-/// A part of the pass, with the rows that it visits on each side.
+/// A part of the pass, with the rows it visits on each side.
 #[derive(Clone, Debug)]
 struct PassPart {
     left: Range<usize>,
     right: Range<usize>,
 }
 
-/// Returns the partner of each left row in one direction of time.
+/// Returns each left row's partner in one time direction.
 pub(super) fn partners(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -68,7 +68,7 @@ struct Pass<'a> {
     keys: u32,
 }
 
-/// Returns the position of the `nth` row that is met, out of `rows` rows.
+/// Returns the position of the `nth` row to be met, out of `rows` rows.
 #[inline(always)]
 fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }
@@ -186,8 +186,8 @@ impl Pass<'_> {
     /// Processes one part. Adds to `unknown` the left rows whose keys have not yet occurred among
     /// the part's right rows.
     ///
-    /// The steps do not branch on which side the next row comes from, because the processor could
-    /// not predict such branches.
+    /// The steps do not branch on the side of the next row, because the processor could not predict
+    /// such branches.
     fn meet<const DOWN: bool, const EXACT: bool, const TOLERANCE: bool>(
         &self,
         part: &PassPart,

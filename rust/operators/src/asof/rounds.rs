@@ -2,7 +2,7 @@
 //!
 //! Each round tests the next block of candidates for every left row that has no partner yet. The
 //! caller reports which of the candidates satisfy the predicate. Blocks grow, so a left row needs
-//! few rounds if its partner is far away, and few tests if its partner is near.
+//! few rounds if its partner is distant, and few tests if its partner is near.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::matches::{Matches, Run};
 /// The number of candidates per left row in the first round.
 const FIRST: u32 = 16;
 
-/// The factor by which each block is longer than the previous one.
+/// The length of each block divided by the length of the previous block.
 const GROWTH: u32 = 4;
 
 /// The candidates of left rows in one time direction, and the partners found among the candidates.
@@ -40,8 +40,8 @@ impl Rounds {
         Rounds { toward, round: Arc::new(round), rest, partners: none(), block: FIRST }
     }
 
-    /// Returns the candidates of the next round, or `None` if every left row has a partner or has
-    /// no candidates left.
+    /// Returns the candidates of the next round. Returns `None` if every left row either has a
+    /// partner or has run out of candidates.
     ///
     /// # Panics
     ///

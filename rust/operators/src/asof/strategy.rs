@@ -63,8 +63,8 @@ impl AsOf {
         self.tolerance.is_none_or(|most| distance <= most.unsigned_abs())
     }
 
-    /// Returns the times, relative to a left row, at which right rows can be its partners in one
-    /// direction.
+    /// Returns the times, relative to a left row, at which right rows in one direction can be its
+    /// partners.
     pub(super) fn interval(&self, toward: Toward) -> Interval {
         match toward {
             Toward::Past => Interval {

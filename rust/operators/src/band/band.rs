@@ -129,9 +129,9 @@ impl LeftReach for Floats {
 
 /// Returns the first and the last code in a band around `left`.
 ///
-/// Subtraction rounds, but it preserves the order of the exact results. Each condition of a band
-/// therefore holds for all numbers on one side of a limit. The search for the limit starts where
-/// the limit would be without rounding.
+/// Subtraction rounds, but it preserves the order of the exact results. Each of a band's two
+/// conditions therefore holds for all numbers on one side of a limit. The search for the limit
+/// starts where the limit would be without rounding.
 #[inline]
 fn float_band(left: f64, below: f64, above: f64) -> Option<(i64, i64)> {
     // The difference of two equal infinities is NaN, which is not in any band.

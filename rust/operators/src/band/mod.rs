@@ -1,13 +1,14 @@
 //! The batch band join: pairs of rows whose values are close in one or more columns.
 //!
-//! A pair matches if, in each band column, the right value is at most `below` less and at most
-//! `above` greater than the left value. If the sides have keys, both rows must have the same key.
+//! A pair matches if, in each band column, `left - below <= right <= left + above`. If the sides
+//! have keys, both rows must have the same key.
 //!
-//! 1. *Choose*: according to a sample, the column whose band contains the fewest pairs is indexed.
-//! 2. *Match*: right rows are sorted by that column. The run of each left row is then found in the
-//!    same way as in the interval join ([`interval_join`](crate::interval)).
-//! 3. *Check*: the values of the other columns are copied in the order of the runs. Many adjacent
-//!    values are then compared at the same time ([`Matches::narrow`]).
+//! 1. *Choose*: a sample determines which column is indexed: the one whose band contains the fewest
+//!    pairs.
+//! 2. *Match*: right rows are sorted by that column. Each left row's run is then found as in the
+//!    interval join ([`interval_join`](crate::interval)).
+//! 3. *Check*: the values of the other columns are copied in run order. Many adjacent values are
+//!    then compared at the same time ([`Matches::narrow`]).
 //!
 //! # Trade-offs
 //!
@@ -73,7 +74,7 @@ impl Bounds<'_> {
     }
 }
 
-/// The candidates of a band join: pairs in the band of one column, and the checks that remain.
+/// The candidates of a band join: pairs within the band of one column, and the remaining checks.
 #[derive(Debug)]
 pub struct Candidates {
     /// The pairs.
@@ -149,8 +150,7 @@ pub fn candidates_a_row(columns: &[BandColumn<'_>], keys: Option<BandKeys<'_>>) 
     pairs as f64 / left.max(1) as f64 * each / groups as f64
 }
 
-/// Returns the bounds of each left row in a column, and the column's right values in the order of
-/// the runs.
+/// Returns each left row's bounds in a column, and the column's right values in run order.
 fn check(column: &BandColumn<'_>, matches: &Matches, driver: &Driver) -> Result<Check, Stopped> {
     let mut bounds = Pages::<[i64; 2]>::unwritten(column.left.len());
     let parts = ranges(column.left.len(), driver.parts(column.left.len(), PART_ROWS));
@@ -187,8 +187,8 @@ fn cut<'a, T>(mut values: &'a mut [T], parts: &[std::ops::Range<usize>]) -> Vec<
     parts.iter().map(cut).collect()
 }
 
-/// Returns the column whose band contains the fewest pairs in a sample, the number of these pairs,
-/// and the number of sampled rows per side.
+/// Returns the column whose band contains the fewest pairs in a sample. Also returns the number of
+/// these pairs and the number of sampled rows per side.
 fn most_selective(
     columns: &[BandColumn<'_>],
     keys: Option<BandKeys<'_>>,

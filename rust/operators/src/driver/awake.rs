@@ -16,7 +16,7 @@ thread_local! {
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The state from which the threads of a pool can tell whether calls are running.
+/// The state that tells a pool's threads whether calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,
@@ -45,8 +45,8 @@ impl Awake {
         work()
     }
 
-    /// Stays awake and processes incoming work, until there has been neither a call nor work for
-    /// some time.
+    /// Stays awake and processes incoming work until there has been no call and no work for some
+    /// time.
     fn stay(&self) {
         // A thread that is already staying awake for an earlier call gets here from `yield_now`
         // below.

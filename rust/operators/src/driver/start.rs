@@ -1,7 +1,6 @@
-//! Starts threads in such a way that the process is not terminated if there is too little memory
-//! for a new thread.
+//! Starts threads. If there is too little memory for a new thread, the process is not terminated.
 //!
-//! A thread uses memory that is not obtained from the allocator: its stack, and the memory that its
+//! Some of a thread's memory is not obtained from the allocator: its stack, and the memory that
 //! thread-locals need on first use. Without memory for the stack, the system refuses to start the
 //! thread. Without memory for a thread-local, glibc terminates the process. If a limit can make
 //! allocations fail, a thread is started in four steps:
@@ -12,15 +11,15 @@
 //! 3. the thread uses its thread-locals, and signals that it has done so;
 //! 4. the starter waits for this signal, and does nothing else until it arrives.
 //!
-//! Threads are started one after the other, because glibc briefly takes 128 MiB of address space
-//! when a thread allocates for the first time.
+//! Threads are started one after another, because glibc briefly takes 128 MiB of address space when
+//! a thread first allocates.
 //!
 //! # Trade-offs
 //!
 //! Threads that are already running can use up the available memory between the first two steps.
-//! Such a failure is unlikely, because the available memory is large compared to the amount that
-//! running threads allocate in such a short time. If no limit applies to the process, memory is not
-//! checked and no signal is awaited, and the threads of a call start at the same time.
+//! Such a failure is unlikely, because running threads allocate little in such a short time
+//! compared with the available memory. If no limit applies to the process, memory is not checked
+//! and no signal is awaited. The threads of a call then start at the same time.
 
 use std::cell::Cell;
 use std::io;
@@ -33,7 +32,7 @@ use tidegate_structures::memory::{self, OutOfMemory};
 
 use super::work_of::WorkOf;
 
-/// The stack size of a thread in bytes, which is the default of the standard library.
+/// A thread's stack size in bytes: the default of the standard library.
 const STACK: usize = 2 << 20;
 
 /// The signal that a new thread sends to its starter, if the starter waits for one.
@@ -51,7 +50,7 @@ impl StartSignal {
     }
 }
 
-/// Calls `start`, which starts a thread that [signals](StartSignal::say) when it has begun.
+/// Calls `start`, which starts a thread that [signals](StartSignal::say) once it has begun.
 ///
 /// Returns an error if there is not enough memory for the thread, or if the system refuses to start
 /// it.
@@ -72,8 +71,8 @@ thread_local! {
     static IS_PREPARED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Uses the thread-locals that this thread needs for waiting on other threads, while there is still
-/// enough memory for them. This function is for threads that were not started by this module.
+/// Initialises the thread-locals that this thread needs to wait for other threads, while there is
+/// still enough memory for them. This function is for threads that were not started by this module.
 pub fn prepare_thread() -> Result<(), OutOfMemory> {
     if !IS_PREPARED.get() {
         memory::room_for_thread(0)?;
@@ -82,7 +81,7 @@ pub fn prepare_thread() -> Result<(), OutOfMemory> {
     Ok(())
 }
 
-/// Uses each thread-local that has a destructor: those for waiting on a channel and those for
+/// Uses every thread-local that has a destructor: those for waiting on a channel and those for
 /// waiting on a lock.
 fn use_thread_locals() {
     let (_sender, nothing) = sync_channel::<()>(0);

@@ -21,7 +21,7 @@ const SMALL_EPOCH: usize = if cfg!(test) { 16 } else { 1 << 11 };
 /// The number of rows whose matches a thread searches for at a time.
 const PIECE: usize = if cfg!(test) { 7 } else { 1 << 10 };
 
-/// The approximate number of pairs that a thread finds before it returns them.
+/// The approximate number of pairs that a thread finds before returning them.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
 /// The number of rows between prefetching memory and accessing it.
@@ -76,7 +76,7 @@ pub struct TimeJoin {
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
-    /// For each side, the earliest time at which a row can still be matched, according to the
+    /// The earliest time at which a row on each side can still be matched, according to the
     /// watermarks so far.
     bounds: [i64; 2],
     comparisons: u64,
@@ -93,8 +93,8 @@ struct LookOutcome {
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 impl TimeJoin {
-    /// Creates an empty join of kind `how`, in which rows match if their time difference lies
-    /// within `interval`.
+    /// Creates an empty join of kind `how`. Rows match if their time difference is within
+    /// `interval`.
     pub fn new(interval: &Interval, how: How) -> Self {
         let reach = Reach::new(interval);
         let log = |side| RowLog::new(side, how, KeyedRows::default()).in_arrival_order(how, reach);
@@ -119,7 +119,7 @@ impl TimeJoin {
         self.stage = Stage { side: Some(side), work: pieces.collect() };
     }
 
-    /// Inserts the rows of the epoch into the timelines of their keys.
+    /// Inserts the epoch's rows into the timelines of their keys.
     fn enter(&mut self, driver: &Driver) {
         let driver = driver.fit(self.epoch_rows());
         self.store(&driver, self.before);
@@ -425,7 +425,7 @@ impl Looks<'_> {
     }
 }
 
-/// Pairs, stored as offsets of searching rows and numbers of the rows that they match.
+/// Pairs: offsets of searching rows, with the numbers of the rows they match.
 #[derive(Default)]
 struct FoundPairs {
     own: Vec<u32>,

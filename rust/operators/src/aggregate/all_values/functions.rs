@@ -63,8 +63,8 @@ pub enum Interpolation {
 }
 
 impl Quantile {
-    /// Returns the ranks of the lower and the higher value among `len` values, and the position of
-    /// the quantile between them, as a fraction.
+    /// Returns the ranks of the lower and higher values among `len` values, and the quantile's
+    /// position between them as a fraction.
     fn ranks(self, len: usize) -> (usize, usize, f64) {
         let place = (len - 1) as f64 * self.share;
         let lower = place as usize;
@@ -160,12 +160,12 @@ impl WindowFunction for Quantiles {
 /// The number of distinct values.
 pub(super) struct Distinct;
 
-/// The number of occurrences of each value in a window.
+/// Counts how often each value occurs in a window.
 #[derive(Debug, Default)]
 pub(super) struct ValueCounts {
     /// The number assigned to the value at each rank.
     values: Vec<u32>,
-    /// The number of occurrences of each value.
+    /// The count for each value.
     rows: Vec<u32>,
     /// The number of distinct values in the window.
     present: i64,

@@ -1,10 +1,10 @@
-//! Functions that need all values of a window at the same time: quantiles, the number of distinct
+//! Functions that need all values in a window at the same time: quantiles, the number of distinct
 //! values, and lists of rows.
 //!
-//! Rows are sorted by key and then in merged order. The rows of a window, or the partners of a row,
-//! are then adjacent and form a run of positions. Runs overlap, and each result is computed from
-//! the previous one ([`sliding`]). Computing a result therefore costs as much as a search,
-//! regardless of the number of values.
+//! Rows are sorted by key and then in merged order. The rows of a window, or a row's partners, are
+//! then adjacent. They form a run of positions. Runs overlap, and each result is computed from the
+//! previous one ([`sliding`]). A result therefore costs as much as a search, regardless of the
+//! number of values.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -53,7 +53,7 @@ pub enum AllValues<'a> {
 }
 
 impl AllValues<'_> {
-    /// Returns the quantile, if this is a quantile of exactly these values.
+    /// Returns the quantile if this function is a quantile of exactly these values.
     fn quantile_of(&self, others: &[Column<'_, f64>]) -> Option<Quantile> {
         let AllValues::Quantile { values, quantile } = self else { return None };
         let is_same = |(one, other): (&Column<'_, f64>, &Column<'_, f64>)| {
@@ -124,7 +124,7 @@ fn codes(
     Ok(codes.written())
 }
 
-/// Returns the results of a function with one result per run, in the order of the runs.
+/// Returns the results of a function with one result per run, in run order.
 fn of_runs<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,

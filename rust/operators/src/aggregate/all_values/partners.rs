@@ -73,8 +73,8 @@ struct LeftResults<T> {
     is_present: Arc<Pages<u8>>,
 }
 
-/// Some adjacent left rows: the output slices for their buckets, their runs, and flags for rows
-/// that have results.
+/// Some adjacent left rows, as output slices for their buckets, their runs, and flags for rows with
+/// results.
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
@@ -152,8 +152,8 @@ impl<'a> PartnerValues<'a> {
 }
 
 impl<T: OutputValue + Value> LeftResults<T> {
-    /// Computes the results of one function. Left rows are sorted by their runs so that adjacent
-    /// runs are processed together. The results are then put back in row order.
+    /// Computes the results of one function. Left rows are sorted by run so that adjacent runs are
+    /// processed together. The results are then put back in row order.
     #[expect(
         clippy::too_many_lines,
         reason = "a sequence of passes, each over the output of the previous one"
@@ -241,8 +241,8 @@ impl<T: OutputValue + Value> LeftResults<T> {
     }
 }
 
-/// Returns the results of a function over all values, with these matches as the partners of the
-/// left rows. For other functions, use [`aggregate_matches`](super::super::aggregate_matches).
+/// Returns the results of a function over all values. The left rows' partners are given by these
+/// matches. For other functions, use [`aggregate_matches`](super::super::aggregate_matches).
 ///
 /// In this example, the right rows are listed for each left row:
 ///

@@ -7,14 +7,14 @@ const WORD: usize = u64::BITS as usize;
 
 /// A set of numbers below a bound. Given a number, the set finds the member with exactly that many
 /// smaller members. For each series of searches, the set remembers the last position. The next
-/// search of the series continues from there, so its cost is proportional to the number of words in
-/// between.
+/// search in the series continues from there. The search cost is proportional to the number of
+/// words in between.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// One bit per number.
     words: Vec<u64>,
     len: usize,
-    /// The position at which the last search of each series ended.
+    /// The position where the last search of each series ended.
     series: Vec<SearchPlace>,
 }
 
@@ -26,8 +26,7 @@ struct SearchPlace {
 }
 
 impl RankSet {
-    /// Empties the set, and prepares it for numbers below `bound` and for this many series of
-    /// searches.
+    /// Empties the set, and prepares it for numbers below `bound` and this many series of searches.
     pub(super) fn clear(&mut self, bound: usize, series: usize) {
         self.words.clear();
         memory::reserve(&mut self.words, bound.div_ceil(WORD));

@@ -1,9 +1,9 @@
-//! Computes a function over many runs of values, using the state of each run to compute the next.
+//! Computes a function over many runs of values. The state of each run is used to compute the next.
 //!
 //! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
-//! slides from run to run, and each value enters and leaves it once. Computing the result of a run
-//! therefore costs a single search, regardless of the number of its values. The results of short
-//! runs are computed one by one.
+//! slides from run to run. Each value enters the window once and leaves it once. The result of a
+//! run therefore costs a single search, regardless of how many values the run contains. The results
+//! of short runs are computed one by one.
 
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
@@ -17,7 +17,7 @@ use super::functions::WindowFunction;
 /// positions.
 const BLOCK: u32 = if cfg!(test) { 5 } else { 1 << 10 };
 
-/// If runs contain fewer values than this on average, their results are computed one by one.
+/// If the average run contains fewer values than this, results are computed one by one.
 const FEW: usize = if cfg!(test) { 3 } else { 16 };
 
 /// The value of the row at each position, as an integer. The integers sort in the same order as the
@@ -52,7 +52,7 @@ pub(super) struct Scratch<F: WindowFunction> {
     /// by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
-    /// The start of each bucket of values.
+    /// The start of each value bucket.
     starts: Vec<u32>,
     sorted: Vec<i64>,
     /// The rank of the value at each position in a block, or [`NOT_COUNTED`] if the value is
@@ -77,7 +77,7 @@ impl<F: WindowFunction> Default for Scratch<F> {
     }
 }
 
-/// Computes the results of all items, and passes each result to `set` with its item's number. Items
+/// Computes the results of all items. Each result is passed to `set` with its item number. Items
 /// must be sorted by the start of their runs and then by the end.
 pub(super) fn slide<F: WindowFunction>(
     function: &F,

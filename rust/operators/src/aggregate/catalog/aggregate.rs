@@ -57,8 +57,8 @@ impl<'a> Aggregate<'a> {
     }
 }
 
-/// Returns the function of an aggregate, with its input from each source. Row `n` of source `s` has
-/// the number `first_rows[s] + n`.
+/// Returns an aggregate's function, with its input from each source. Row `n` of source `s` is row
+/// number `first_rows[s] + n`.
 pub(in crate::aggregate) fn kind<'a>(
     aggregate: &'a Aggregate<'a>,
     rows: &'a [Stream<'a>],

@@ -1,5 +1,5 @@
-//! The functions that a caller can name, and the kind of each function, which the
-//! [folds](super::folds) use.
+//! The functions that a caller can name. Each function has a kind, which the [folds](super::folds)
+//! use.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -13,7 +13,7 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 
 /// A user-defined function over the values of a window, whose states can be combined.
 ///
-/// User-defined functions are computed like the built-in functions: each row is added to the state
+/// User-defined functions are computed like the built-in functions. Each row is added to the state
 /// of its slice, and a window combines the states of its slices. User-defined functions can be used
 /// with tables, sessions and streams, and with every algorithm.
 ///
@@ -109,14 +109,14 @@ pub trait UserFunction: Send + Sync + 'static {
     /// Adds a row to a state.
     fn add(state: &mut Self::State, value: Self::Input);
 
-    /// Returns the combined state of both groups of rows. The rows of `earlier` precede those of
+    /// Returns the state of both groups of rows combined. All rows in `earlier` precede the rows in
     /// `later`.
     fn combine(earlier: Self::State, later: Self::State) -> Self::State;
 
     /// Returns the result, or `None` if there were too few rows.
     fn finish(state: Self::State) -> Option<Self::Output>;
 
-    /// Returns the state as words, the form in which threads share it.
+    /// Returns the state as words, so that threads can share it.
     fn to_words(state: Self::State) -> [u64; STATE_WORDS];
 
     /// Converts these words back into a state.

@@ -1,8 +1,8 @@
 //! Folds: the ways in which a function of any type processes rows.
 //!
-//! Each folder has a trait with the steps of its pass. A function with its input
-//! ([`WithInput`](super::inputs::values::WithInput)) implements all of these traits, in loops that
-//! are compiled for each combination.
+//! Each folder has a trait with the steps of its pass.
+//! [`WithInput`](super::inputs::values::WithInput), which combines a function with its input,
+//! implements all of these traits. Its loops are compiled for each combination.
 //!
 //! | folder | rows of |
 //! | --- | --- |

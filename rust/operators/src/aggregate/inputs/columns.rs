@@ -1,4 +1,4 @@
-//! The rows of sources, and columns of their values.
+//! The rows of each source, and columns of row values.
 
 use tidegate_structures::memory::bits::BitSet;
 

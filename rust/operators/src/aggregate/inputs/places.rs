@@ -4,7 +4,7 @@ use super::columns::Stream;
 use crate::driver::{Driver, Stopped};
 use crate::order::time_order;
 
-/// The position of a row: its source, and its number within that source.
+/// A row's position: its source and its number within that source.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::aggregate) struct Place {
     pub(in crate::aggregate) source: usize,

@@ -1,6 +1,6 @@
-//! The inputs of functions: the values of rows, and the masks that select the included rows.
+//! Inputs of functions: row values, and masks that select the rows to include.
 //!
-//! All folds over tables, epochs and partners read values through this module, in loops that are
+//! All folds over tables, epochs and partners read values through this module. Their loops are
 //! compiled for each combination of a function and its input.
 
 use std::marker::PhantomData;
@@ -12,8 +12,7 @@ use super::columns::{Column, Mask, Stream};
 use super::places::Place;
 use crate::aggregate::states::functions::{ByValue, Count, Function, Pick};
 
-/// The addresses of a single source's values and of its mask. Inputs with the same addresses are
-/// identical.
+/// The addresses of one source's values and mask. Inputs with the same addresses are identical.
 pub(in crate::aggregate) type Memory = [usize; 3];
 
 /// The input of a function, row by row.
@@ -39,7 +38,7 @@ pub(in crate::aggregate) trait FunctionInput<F: Function>:
         None
     }
 
-    /// Prefetches the values of the given rows of a source.
+    /// Prefetches the values of a source's given rows.
     fn announce(&self, _source: usize, _rows: &Range<usize>) {}
 }
 

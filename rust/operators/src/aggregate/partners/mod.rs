@@ -2,8 +2,8 @@
 //!
 //! In an interval join, the partners of a left row form a run of right rows: a suffix of one pane,
 //! followed by a prefix of the next ([`Partners`]). The state of every suffix and every prefix is
-//! computed once, row by row. A left row then costs one combination regardless of the number of its
-//! partners, even for functions whose states cannot be subtracted.
+//! computed once, row by row. A left row then costs one combination regardless of how many partners
+//! it has, even for functions whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes
@@ -12,25 +12,25 @@
 //!   partners c d e:        c       + de
 //! ```
 //!
-//! If both sides are in time order, functions whose states are words are computed in passes over
-//! the rows of both sides, merged by time (`passes.rs`). A left row then copies the state of its
-//! key at the end of its interval, so its partners do not have to be searched for. For other
-//! functions, the states of all right rows are stored, and a left row looks up the two states at
-//! the ends of its run (`panes.rs`). Right rows that are in time order are also folded in that
-//! order, each into the state of its key. Reads of values and writes of states are then sequential.
-//! Rows in any other order are folded key by key, as the diagram shows. Results are bit-identical
-//! in all cases.
+//! If both sides are in time order, functions whose states are words are computed in passes
+//! (`passes.rs`). Each pass visits the rows of both sides, merged by time. A left row then copies
+//! its key's state at the end of its interval, so there is no need to search for its partners. For
+//! other functions, the states of all right rows are stored. A left row looks up the states at the
+//! two ends of its run (`panes.rs`). If right rows are in time order, they are also folded in that
+//! order, each into its key's state. Values are then read sequentially, and states are written
+//! sequentially. Rows in any other order are folded key by key, as the diagram shows. Results are
+//! bit-identical in all cases.
 //!
-//! If the partners do not form runs, for example because of a condition on both sides, partners are
+//! If the partners do not form runs, for example because a condition reads both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
 //! A function receives partners ordered by time and then by right row number. If pairs do not
 //! depend on time, partners are ordered by number alone. The order in which floats are added
-//! depends only on the partners and the interval. If there is a prevailing row from before the
-//! interval, it is added first, followed by the suffix from its end, and then by the prefix from
-//! its start. Partners in a single pane form a prefix if the interval covers the start of the pane,
-//! and a suffix otherwise. Any part of the input that contains all partners of a left row therefore
-//! yields the same sums.
+//! depends only on the partners and the interval. A prevailing row from before the interval, if
+//! there is one, is added first. It is followed by the suffix, starting from the suffix's end, and
+//! by the prefix, starting from the prefix's start. If all partners are in the same pane, they form
+//! a prefix if the interval covers the start of the pane. Otherwise, they form a suffix. Any part
+//! of the input that contains all of a left row's partners therefore yields the same sums.
 //!
 //! The files named here and the folds of individual functions are in `folds/partners/`.
 
@@ -53,8 +53,8 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
 
-/// The number of left rows in a block. All functions are computed for one block before the next, so
-/// that the positions of the block's partners stay in a cache.
+/// The number of left rows in a block. All functions are computed for one block before the next
+/// block is begun, so that the positions of the block's partners stay in a cache.
 const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
 /// The suffixes and prefixes of several functions. Results for any range of left rows are computed
@@ -137,7 +137,7 @@ impl<'a> PartnerAggregates<'a> {
         Ok(PartnerAggregates { columns, partners, words: words.unwrap_or_default(), functions })
     }
 
-    /// Returns the values of each aggregate for a range of left rows.
+    /// Returns each aggregate's values for a range of left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let mut results: Vec<_> =
             self.functions.iter().map(|function| function.results(left.len())).collect();
@@ -152,9 +152,9 @@ impl<'a> PartnerAggregates<'a> {
     }
 }
 
-/// Returns the values of each aggregate, with these matches as the partners of the left rows. Left
-/// rows are specified as positions in `matches`. Functions receive partners ordered by time (if
-/// times are given) and then by number.
+/// Returns each aggregate's values. The left rows' partners are given by these matches. Left rows
+/// are specified as positions in `matches`. Functions receive partners ordered by time (if times
+/// are given) and then by number.
 ///
 /// In this example, the first right row is chosen from the pairs of each left row:
 ///

@@ -1,7 +1,7 @@
-//! Slices of time: windows consist of adjacent slices, and rows are numbered by slice and key.
+//! Time slices: windows consist of adjacent slices, and rows are numbered by slice and key.
 //!
 //! Slices are used for whole tables and for epochs. Each function reads a row once, regardless of
-//! the number of windows that contain it.
+//! how many windows contain the row.
 //!
 //! | file | what is in it |
 //! | --- | --- |

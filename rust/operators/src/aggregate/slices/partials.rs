@@ -31,8 +31,8 @@ pub(in crate::aggregate) fn clear(slots: &mut [u32], keys: &[u32]) {
 }
 
 /// Numbers the partials of a source's new rows, after the existing ones. `known` contains the keys
-/// of the existing partials, and `runs` contains their slices. If the last run belongs to this
-/// source and to the slice of the first rows, these rows extend that run.
+/// of the existing partials, and `runs` contains their slices. If the last run is from this source
+/// and the first rows are in its slice, these rows extend the run.
 pub(in crate::aggregate) fn number_rows(
     rows: Stream<'_>,
     source: usize,
@@ -64,8 +64,7 @@ pub(in crate::aggregate) fn number_rows(
     }
 }
 
-/// Returns the slices of rows that are in time order, together with the range of rows in each
-/// slice.
+/// Returns the slices of rows in time order, with the range of rows in each slice.
 pub(in crate::aggregate) fn slice_runs(
     ts: &[i64],
     windows: &Windows,
@@ -83,8 +82,8 @@ pub(in crate::aggregate) fn slice_runs(
     })
 }
 
-/// Numbers the keys of a run. A key is new to the run if its number is less than `first`; each new
-/// key gets the next number.
+/// Numbers the keys of a run. A key is new to the run if its number is less than `first`. Each new
+/// key receives the next number.
 #[inline]
 pub(in crate::aggregate) fn number_from(
     first: usize,

@@ -1,5 +1,5 @@
 //! The step from one window to the next: the slices to remove, the slices to add, and the keys that
-//! have rows in the new window. All functions share these steps.
+//! occur in the new window. All functions share these steps.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ pub(in crate::aggregate) struct WindowSteps {
 
 impl WindowSteps {
     /// Appends the step that leads to the window beginning with the slice `start`. `present`
-    /// contains the keys in result order, each with the number of the window's slices in which the
-    /// key has rows.
+    /// contains the keys in result order. Each key is paired with the number of slices in the
+    /// window that contain the key.
     pub(in crate::aggregate) fn push(
         &mut self,
         step: Step,
@@ -64,11 +64,11 @@ impl WindowSteps {
     }
 }
 
-/// For each key, the number of slices in the window in which the key has rows.
+/// For each key, the number of the window's slices that contain the key.
 #[derive(Debug, Default)]
 pub(in crate::aggregate) struct Present {
     slices: Vec<u32>,
-    /// The number of cells in the window, which is the sum of these numbers.
+    /// The number of cells in the window: the sum of these numbers.
     pub(in crate::aggregate) cells: usize,
 }
 
@@ -92,12 +92,12 @@ impl Present {
         self.cells -= keys.len();
     }
 
-    /// Returns all keys in ascending order, each with the number of slices in which it has rows.
+    /// Returns all keys in ascending order, each with the number of slices that contain the key.
     pub(in crate::aggregate) fn all(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
         self.slices.iter().enumerate().map(|(key, &slices)| (key as u32, slices))
     }
 
-    /// Returns the number of slices for each of the given keys, in the order of the keys.
+    /// Returns the number of slices for each given key, in the same order as the keys.
     pub(in crate::aggregate) fn of(
         &self,
         order: &[u32],

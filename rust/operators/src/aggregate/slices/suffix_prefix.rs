@@ -1,5 +1,5 @@
-//! For each key, the two states that form a window: a suffix of one block of slices, and a prefix
-//! of the next.
+//! The two states that form a window, for each key: a suffix of one block of slices and a prefix of
+//! the next.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Slot;
@@ -20,11 +20,10 @@ pub(in crate::aggregate) trait SliceStates<F: Function> {
 /// The suffixes and prefixes of one function. Keys are represented by numbers.
 pub(in crate::aggregate) struct SuffixPrefix<F: Function> {
     /// The states of each key: `suffix` covers the end of the first block, and `prefix` covers the
-    /// start of the second block.
+    /// start of the second.
     suffix: Vec<F::State>,
     prefix: Vec<F::State>,
-    /// The state that the suffix had before each cell was combined with it, starting with the last
-    /// cell.
+    /// The state of the suffix before each cell was combined with it, with the last cell first.
     replaced: Vec<F::State>,
 }
 
@@ -91,7 +90,7 @@ impl<F: Function> SuffixPrefix<F> {
         }
     }
 
-    /// Removes the first slice, which must have these keys, from the suffix.
+    /// Removes the first slice from the suffix. The slice must have these keys.
     fn shorten_suffix(&mut self, keys: &[u32]) {
         let rest = self.replaced.len() - keys.len();
         for (before, key) in self.replaced[rest..].iter().zip(keys) {

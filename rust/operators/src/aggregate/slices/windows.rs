@@ -2,8 +2,8 @@
 
 use crate::aggregate::output::Window;
 
-/// Windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned to
-/// the epoch.
+/// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned
+/// to the epoch.
 ///
 /// The starts and ends of windows divide time into *slices*, so that every window consists of the
 /// same number of whole slices:
@@ -116,8 +116,8 @@ impl Windows {
         Window { start, end: start + self.size, rows }
     }
 
-    /// Returns whether the slice contains any times, and whether all windows that cover these times
-    /// begin and end within 64 bits.
+    /// Returns whether the slice contains any times and all windows that cover these times begin
+    /// and end within 64 bits.
     pub(in crate::aggregate) fn has(&self, slice: Slice) -> bool {
         let first = self.start(slice.into());
         let last = (self.start(i128::from(slice) + 1) - 1).min(i64::MAX.into());

@@ -1,10 +1,10 @@
-//! The aggregate functions as states: how a row is added, how two states are combined, and how the
-//! result is computed.
+//! The aggregate functions as states: how to add a row, how to combine two states, and how to
+//! compute the result.
 
 use crate::aggregate::output::OutputValue;
 
-/// A function over time ranges. The states of two adjacent ranges can be combined into the state of
-/// the combined range.
+/// A function over time ranges. The states of two adjacent ranges can be combined into a state for
+/// both ranges.
 pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     /// The value that a row contributes.
     type Input: Copy + Send + Sync;
@@ -27,7 +27,7 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
     fn finish(state: Self::State) -> Option<Self::Output>;
 }
 
-/// The order in which rows must be added to a function for its results to be bit-identical.
+/// The order in which rows must be added to a function to obtain bit-identical results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrder {
     /// The function accepts rows in any order. States can be combined in any order, too.
@@ -71,7 +71,7 @@ impl Function for Count {
     }
 }
 
-/// A value, and the number of rows from which it was computed.
+/// A value and the number of rows from which it was computed.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct CountedValue<T> {
     pub(in crate::aggregate) value: T,
@@ -222,7 +222,7 @@ impl Function for Product {
     }
 }
 
-/// The sum of weighted values and the sum of weights.
+/// The sum of the weighted values and the sum of the weights.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct WeightedSum {
     pub(in crate::aggregate) value: f64,
@@ -230,7 +230,7 @@ pub(in crate::aggregate) struct WeightedSum {
     pub(in crate::aggregate) rows: u64,
 }
 
-/// The sum of the values multiplied by their weights, divided by the sum of the weights.
+/// The weighted mean of the values: `sum(value * weight) / sum(weight)`.
 pub(in crate::aggregate) struct WeightedMean;
 
 impl Function for WeightedMean {
@@ -354,8 +354,8 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// Adds `value`, the value of the last of `rows` rows, to `mean`. Returns the new mean, and half
-/// the distances from the old and the new mean to `value`. The distances are halved because the
+/// Adds `value` to `mean`, as the last of `rows` values. Returns the new mean, and half the
+/// distances from the old and the new mean to `value`. The distances are halved because the
 /// difference of two finite numbers can overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
@@ -364,8 +364,8 @@ fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     (after, [half(mean), half(after)])
 }
 
-/// Returns the mean of two groups of rows, given their means and the later group's share of the
-/// rows.
+/// Returns the mean of two groups of rows, given each group's mean and the later group's share of
+/// the rows.
 fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
     let distance = later - earlier;
     if distance.is_infinite() {
@@ -407,8 +407,8 @@ impl<const LAST: bool> Function for Edge<LAST> {
     }
 }
 
-/// The first or the last row in merged order, together with its time, which is used to compare rows
-/// of several sources.
+/// The first or last row in merged order, with its time. The time is used to compare rows from
+/// several sources.
 pub(in crate::aggregate) struct Pick<const LAST: bool>;
 
 impl<const LAST: bool> Function for Pick<LAST> {
@@ -417,12 +417,12 @@ impl<const LAST: bool> Function for Pick<LAST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// A row cannot have these times, because its windows would begin or end outside the 64-bit
+    /// No row can have these times, because its windows would begin or end outside the 64-bit
     /// range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
-    /// Rows are added source by source, each in time order, so the first row with a given time is
-    /// added first. No branch depends on the outcome of the comparison.
+    /// Rows are added source by source and, within a source, in time order. The first row with a
+    /// given time is therefore added first. No branch depends on the outcome of the comparison.
     #[inline]
     fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
         let better = if LAST { ts >= state.0 } else { ts < state.0 };
@@ -459,13 +459,13 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     type Output = u32;
 
     const ORDER: RowOrder = RowOrder::Any;
-    /// A row cannot have this time, because its windows would end outside the 64-bit range. All
+    /// No row can have this time, because its windows would end outside the 64-bit range. All
     /// partners have the time 0.
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 
-    /// Rows are added source by source, each in time order, so the first row with a given time is
-    /// added first.
+    /// Rows are added source by source and, within a source, in time order. The first row with a
+    /// given time is therefore added first.
     #[inline]
     fn add(state: &mut ByValue, row: ByValue) {
         let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };
@@ -486,22 +486,22 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     }
 }
 
-/// The means of two columns and the products of the deviations from them, updated row by row.
+/// The means of two columns, and the products of the deviations from these means. All of them are
+/// updated row by row.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct JointMoments {
     pub(in crate::aggregate) rows: f64,
     pub(in crate::aggregate) means: [f64; 2],
     /// The sum of the squared deviations from each mean.
     pub(in crate::aggregate) squares: [f64; 2],
-    /// The sum of the products of both deviations.
+    /// The sum of `(a - mean(a)) * (b - mean(b))` for the two columns `a` and `b`.
     pub(in crate::aggregate) products: f64,
 }
 
-/// The sample covariance, or the correlation, which is the covariance divided by the product of
-/// both standard deviations.
+/// The sample covariance or the correlation. The correlation is the covariance divided by the
+/// product of both standard deviations.
 ///
-/// States are those of [`Variance`] with an additional sum of products, as in Chan, Golub and
-/// LeVeque.
+/// The states are those of [`Variance`] plus a sum of products, as in Chan, Golub and LeVeque.
 pub(in crate::aggregate) struct Covariance<const RATIO: bool>;
 
 impl<const RATIO: bool> Function for Covariance<RATIO> {

@@ -1,5 +1,4 @@
-//! Functions as states: how a row is added, how two states are combined, and how the result is
-//! computed.
+//! Functions as states: how to add a row, how to combine two states, and how to compute the result.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -6,7 +6,7 @@ use super::functions::{
     NO_ROW, Pick, Product, RowOfExtreme, Sum, Summand, Variance, WeightedMean, WeightedSum,
 };
 
-/// The number of words in a state of a user-defined function.
+/// The number of words in a user-defined function's state.
 pub const STATE_WORDS: usize = 3;
 
 /// The maximum number of words in a state.
@@ -15,7 +15,7 @@ pub const MAX_WORDS: usize = 6;
 /// A state as words; unused words are 0.
 pub type StateWords = [u64; MAX_WORDS];
 
-/// Returns the words of a state that consists of three words.
+/// Returns the words of a three-word state.
 pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
     [a, b, c, 0, 0, 0]
 }
@@ -41,8 +41,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     fn to_words(state: Self::State) -> StateWords;
     fn of_words(words: StateWords) -> Self::State;
 
-    /// Returns whether rows within `bounds` can produce the state, which must not be the empty
-    /// state.
+    /// Returns whether rows within `bounds` can produce this state. The state must not be empty.
     fn is_sound(_state: Self::State, _bounds: &StateBounds) -> bool {
         true
     }
@@ -100,8 +99,8 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 64-bit values are well within this range, but sums of decimals may
-    /// not be.
+    /// Sums of fewer than 2^48 64-bit values are well within this range. Sums of decimals may not
+    /// be.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

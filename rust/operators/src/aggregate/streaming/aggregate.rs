@@ -27,8 +27,8 @@ use crate::driver::{Driver, Stopped};
 
 /// Time-based windows over rows that arrive epoch by epoch.
 ///
-/// If a function needs the rows of several sources in merged order, an additional source contains
-/// all rows in that order. Functions that do not need merged order ignore this source.
+/// If a function needs rows from several sources in merged order, an additional source contains all
+/// rows in that order. Functions that do not need merged order ignore this source.
 ///
 /// ```
 /// use tidegate_operators::aggregate::{

@@ -24,9 +24,9 @@
 //!
 //! # Trade-offs
 //!
-//! In addition to one state per partial and one per cell in the slices of two windows, the
-//! aggregate holds 4 bytes per source and key. If there is only one source, a single thread numbers
-//! its rows.
+//! The aggregate holds one state per partial, and one per cell in the slices of two windows. It
+//! also holds 4 bytes per source and key. If there is only one source, a single thread numbers its
+//! rows.
 //!
 //! # Files
 //!

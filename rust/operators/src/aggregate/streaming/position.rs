@@ -8,8 +8,8 @@ use crate::aggregate::folds::epochs::open::ClosedSlice;
 use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// The approximate number of result rows per page: enough to keep the overhead small, and few
-/// enough for the page to be ready soon.
+/// The approximate number of result rows per page. It is large enough to keep the overhead small,
+/// and small enough for a page to be ready soon.
 const PAGE_ROWS: usize = 1 << 16;
 
 /// The position up to which windows have been computed.
@@ -113,7 +113,7 @@ impl Position {
     }
 }
 
-/// Returns the keys of results as positions in the order of keys.
+/// Returns the keys of results as positions in the key order.
 pub(super) fn ranks(keys: &[u32], rank: &[u32]) -> Pages<u32> {
     Pages::collect(keys.iter().map(|key| rank[*key as usize]))
 }

@@ -16,10 +16,9 @@ pub struct WindowsState {
     pub open: Vec<Option<(i64, Vec<u32>)>>,
     /// The kept slices, and the keys of their cells.
     pub kept: Vec<(i64, Vec<u32>)>,
-    /// The open sessions, in the order in which they began: their first and last times, and their
-    /// keys.
+    /// The open sessions, in the order in which they began, as first times, last times and keys.
     pub sessions: Vec<(i64, i64, u32)>,
-    /// The states of all partials and cells, or of all sessions, function by function.
+    /// The states of all partials and cells, or of all sessions. They are grouped by function.
     pub words: Vec<u64>,
 }
 
@@ -37,8 +36,8 @@ pub(super) fn saved_words(lanes: &[Box<dyn Lane>]) -> usize {
     lanes.iter().map(|lane| lane.saved_words()).sum()
 }
 
-/// Returns whether rows within `bounds` can produce these states. Every function must have the same
-/// number of states.
+/// Returns whether these states can result from rows within `bounds`. Every function must have the
+/// same number of states.
 pub(super) fn are_states(lanes: &[Box<dyn Lane>], words: &[u64], bounds: &StateBounds) -> bool {
     let of_state = saved_words(lanes);
     if of_state == 0 || !words.len().is_multiple_of(of_state) {

@@ -1,8 +1,8 @@
 //! Session windows over rows that arrive epoch by epoch.
 //!
-//! The rows of an epoch are assigned to the sessions of their keys in merged order, which
-//! [`MergedRows`] provides. Each function then adds the rows to the states of their sessions. A
-//! session is complete once no row can extend it, and its result is then computed. Results are
+//! [`MergedRows`] provides an epoch's rows in merged order. They are assigned to the sessions of
+//! their keys in that order. Each function then adds the rows to the states of their sessions. Once
+//! no row can extend a session, the session is complete and its result is computed. Results are
 //! sorted by the end of the session and then by key. Results are not sorted by start, because a
 //! session that begins early may never end.
 //!
@@ -73,11 +73,11 @@ pub struct StreamingSessions {
     sessions: Vec<Session>,
     free: Vec<u32>,
     begun: u64,
-    /// The last session of each key, if it is open.
+    /// Each key's last session, if that session is open.
     of_key: Vec<u32>,
     /// The open sessions, ordered by their recorded ends. The actual ends can be later.
     ends: BinaryHeap<Reverse<(i64, u32)>>,
-    /// Completed sessions whose results have not been computed yet, with their ends.
+    /// Completed sessions whose results have not yet been computed, with their ends.
     over: Vec<(i64, u32)>,
     /// The session of each row in the epoch.
     session_of: Vec<u32>,

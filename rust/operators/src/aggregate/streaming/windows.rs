@@ -20,8 +20,8 @@ pub struct KeyOrder<'a> {
 
 /// Aggregation windows of any kind over rows that arrive epoch by epoch.
 pub trait StreamingWindows: fmt::Debug + Send {
-    /// Adds the rows of an epoch. The new rows of each source follow the source's earlier rows, and
-    /// no row precedes a row of an earlier epoch in merged order. Keys must be less than `keys`.
+    /// Adds the rows of an epoch. The new rows of each source must follow its earlier rows. In
+    /// merged order, no row may precede a row from an earlier epoch. Keys must be less than `keys`.
     /// Functions that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.
     fn add(
         &mut self,
@@ -47,7 +47,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
         driver: &Driver,
     ) -> Result<Vec<Page>, Stopped>;
 
-    /// Returns, for each key, whether the state contains it.
+    /// Returns, for each key, whether it occurs in the state.
     fn is_used(&self) -> Vec<bool>;
 
     /// Sorts the states of a slice by key, so that a saved state depends on the data alone.
@@ -58,7 +58,8 @@ pub trait StreamingWindows: fmt::Debug + Send {
     fn for_each_row(&mut self, visit: &mut dyn FnMut(&mut u32));
 
     /// Updates the rows in the suffixes and prefixes of windows after the rows in their cells have
-    /// changed. `new` maps a former row to its new row, or to `None` if no cell contains it.
+    /// changed. `new` maps a row's old number to its new number, or to `None` if no cell contains
+    /// the row.
     fn follow_rows(&mut self, new: &dyn Fn(u32) -> Option<u32>);
 
     /// Calls `visit` with every value that a minimum or maximum has chosen. `visit` can change the

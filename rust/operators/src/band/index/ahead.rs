@@ -21,7 +21,7 @@ pub struct Ahead<I> {
     indexes: Vec<I>,
     /// The oldest row of each side that is in the side's index.
     indexed: Vec<u64>,
-    /// The number of rows of the epoch that have been inserted into the indexes.
+    /// The number of the epoch's rows that have been inserted into the indexes.
     entered: usize,
 }
 
@@ -41,7 +41,7 @@ impl<I: WindowIndex> Ahead<I> {
         self.indexes.iter().map(I::len).sum()
     }
 
-    /// Inserts the rows of the epoch before `upto` into the indexes of their sides.
+    /// Inserts the epoch's rows before `upto` into the indexes of their sides.
     fn enter(&mut self, rows: &Rows, driver: &Driver, upto: usize) -> Result<(), Stopped> {
         let Rows { epoch, logs, .. } = rows;
         let (from, to) = (epoch.before(self.entered), epoch.before(upto));

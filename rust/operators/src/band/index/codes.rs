@@ -11,7 +11,7 @@ use crate::rows::{KeptColumn, KeptColumns, RowLog};
 #[derive(Debug)]
 pub(crate) struct CodeColumns {
     ts: KeptColumn<i64>,
-    /// For each row, whether its values can match any row.
+    /// For each row, a flag that is set if its values can match any row.
     joins: KeptColumn<bool>,
     /// The rows' codes, by column.
     codes: Vec<KeptColumn<i64>>,
@@ -99,7 +99,8 @@ impl RowLog<CodeColumns> {
         self.columns().codes[column][self.offset(number)]
     }
 
-    /// Returns index entries for those rows with these numbers that can match anything.
+    /// Returns index entries for the rows with these numbers, except rows that cannot match
+    /// anything.
     pub(super) fn entries(&self, numbers: Range<u64>) -> Vec<Entry> {
         let offset = |number: u64| (number - self.first()) as usize;
         let offsets = offset(numbers.start)..offset(numbers.end);

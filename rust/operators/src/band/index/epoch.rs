@@ -15,17 +15,17 @@ pub(super) struct Epoch {
     pub(super) sides: Vec<Side>,
     /// For each row, the number of earlier rows on the same side in the epoch.
     ranks: Vec<u32>,
-    /// The number of the first row of each side.
+    /// The number of each side's first row.
     first: [u64; 2],
-    /// The probes of each side's rows, for the indexed column. The probe of a row that cannot match
-    /// anything has an empty range of numbers.
+    /// The probes of each side's rows, for the indexed column. If a row cannot match anything, its
+    /// probe has an empty range of numbers.
     probes: [Vec<Probe>; 2],
-    /// For each side and each other column, the codes that the rows match.
+    /// The codes that the rows match, for each side and each unindexed column.
     further: [Vec<Vec<(i64, i64)>>; 2],
 }
 
 impl Epoch {
-    /// Begins an epoch, given the number of the first row of each side. The probes of the rows are
+    /// Begins an epoch, given the number of each side's first row. The probes of the rows are
     /// [pushed](Self::push) row by row.
     pub(super) fn begin(
         &mut self,
@@ -63,12 +63,12 @@ impl Epoch {
         self.ts.len()
     }
 
-    /// Returns the number of the first row of a side.
+    /// Returns the number of a side's first row.
     pub(super) fn first(&self, side: usize) -> u64 {
         self.first[side]
     }
 
-    /// Returns how many rows of each side precede a row.
+    /// Returns how many rows on each side precede a row.
     #[inline]
     pub(super) fn before(&self, row: usize) -> [usize; 2] {
         let Some(&rank) = self.ranks.get(row) else {

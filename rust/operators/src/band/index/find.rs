@@ -20,7 +20,7 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 /// cache.
 const MATCHES: usize = 1 << 14;
 
-/// If a piece has this many matches, its search is interrupted, and the remaining rows are left for
+/// Once a piece has this many matches, its search is interrupted. The remaining rows are left for
 /// later.
 pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
@@ -32,8 +32,8 @@ pub trait Find: Send + Sync {
     /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
-    /// Returns the matches of the epoch's rows from `next` on. The result covers only some of the
-    /// rows if they have many matches, or if the driver is asked to pause.
+    /// Returns the matches of the epoch's rows from `next` on. If the rows have many matches, or if
+    /// the driver is asked to pause, the result covers only some of the rows.
     fn find(
         &mut self,
         rows: &Rows,
@@ -89,12 +89,12 @@ impl<F: Find + ?Sized> Find for Box<F> {
     }
 }
 
-/// The matches of a range of rows in the epoch.
+/// The matches of a range of the epoch's rows.
 #[derive(Debug, Default)]
 pub struct RowMatches {
     /// The rows whose matches were searched for.
     pub rows: Range<usize>,
-    /// For each row, the low bits of the numbers of its matches.
+    /// The low bits of the numbers of each row's matches.
     pub numbers: Vec<u32>,
     /// The end of each row's matches.
     pub ends: Vec<u32>,
@@ -113,7 +113,7 @@ impl RowMatches {
         self.comparisons[thread] += candidates;
     }
 
-    /// Returns the matches of each of the given rows.
+    /// Returns the matches of each given row.
     pub fn matches(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, &[u32])> {
         let skipped = rows.start - self.rows.start;
         let begin = skipped.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -238,8 +238,8 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all columns that
-    /// are not indexed.
+    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all unindexed
+    /// columns.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {
         let log = &self.logs[self.other(side)];

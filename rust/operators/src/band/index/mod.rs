@@ -8,23 +8,23 @@
 //!                 └▶ probe R's index for rows of S ─┘
 //! ```
 //!
-//! For each row, a window join searches the other side's window for matches, removes the rows that
-//! have left the row's own window, and inserts the row. This join performs each step for many rows
-//! at a time, and inserts rows first. Row numbers identify the rows to ignore: those that arrived
-//! after the searching row and those that have left its window. As in the paper's parallel join,
-//! each row stores the numbers of the first and the last row of the other side that it can match.
-//! The memory accesses of many probes can overlap, and threads process pieces of the rows without
-//! any lock. Another way to [`Find`] matches is the join in section 4 of the paper, in which
-//! threads take tasks from a queue and share PIM-Trees.
+//! For each row, a window join performs three steps. It searches the other side's window for
+//! matches, removes expired rows from the row's own window, and inserts the row. This join performs
+//! each step for many rows at a time, and inserts rows first. Row numbers identify the rows to
+//! ignore: rows that arrived after the searching row and rows that have left its window. As in the
+//! paper's parallel join, each row stores the numbers of the first and last rows on the other side
+//! that it can match. The memory accesses of many probes can overlap. Threads process pieces of the
+//! rows without locks. Another way to [`Find`] matches is the join in section 4 of the paper, in
+//! which threads take tasks from a queue and share PIM-Trees.
 //!
 //! Values are represented by codes: 64-bit integers that sort in the same order as the values. For
-//! every column with a band, a row has its own code and the range of codes that it matches on the
-//! other side. The first column is indexed; the others are compared directly.
+//! every column with a band, a row has its own code and the range of codes it matches on the other
+//! side. The first column is indexed; the others are compared directly.
 //!
 //! # Trade-offs
 //!
-//! Each row takes 40 to 60 bytes for its time, its codes and its index entry. The matches of a row
-//! are sorted by number, because an index returns them in order of value.
+//! Each row takes 40 to 60 bytes for its time, codes and index entry. A row's matches are sorted by
+//! number, because an index returns them in order of value.
 //!
 //! # When to use something else
 //!
@@ -67,9 +67,9 @@ use window::WindowEdge;
 /// The approximate number of pairs whose results a thread computes at a time.
 const PIECE_PAIRS: usize = if cfg!(test) { 10 } else { 1 << 14 };
 
-/// Returns the column on which an index returns the fewest candidates, and the factor by which this
-/// column improves on `current`. Both values are estimated from a sample of rows from both sides.
-/// Returns `current` if either side has no rows.
+/// Returns the column whose index returns the fewest candidates, and the factor by which it
+/// improves on `current`. Both values are estimated from a sample of rows from both sides. Returns
+/// `current` if either side has no rows.
 pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -> (usize, f64) {
     let pairs = |column: usize| {
         let (left, right) = (left[column], right[column]);
@@ -117,7 +117,7 @@ pub struct IndexJoin<F> {
     finder: F,
     /// For each side, the oldest row that a row of the epoch can match.
     edges: Vec<WindowEdge>,
-    /// The number of rows of the epoch whose matches have been searched for.
+    /// The number of the epoch's rows whose matches have been searched for.
     next: usize,
     /// The matches that were found last.
     found: Vec<RowMatches>,
@@ -160,9 +160,9 @@ impl<F: Find> IndexJoin<F> {
         Self::of_sides(&SIDES, window, how, columns, ordered, finder)
     }
 
-    /// Creates a self-join, which pairs each row with the earlier rows in its window. All rows are
-    /// added as left rows. In each result, the left row is the later one, and right rows are
-    /// identified by their numbers as left rows. `finder` must have been created for one side.
+    /// Creates a self-join. It pairs each row with the earlier rows in its window. All rows are
+    /// added as left rows. In each result, the left row is the later one. Right rows are identified
+    /// by their numbers as left rows. `finder` must have been created for one side.
     pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
         Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }
@@ -203,7 +203,8 @@ impl<F: Find> IndexJoin<F> {
         self
     }
 
-    /// Prepares the join for a driver with this many threads, each with its own comparison counter.
+    /// Prepares the join for a driver with this many threads. Each thread has its own comparison
+    /// counter.
     #[must_use]
     pub fn of_threads(mut self, threads: usize) -> Self {
         self.comparisons.resize(threads, 0);

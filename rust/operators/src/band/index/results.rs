@@ -32,8 +32,8 @@ impl<F: Find> IndexJoin<F> {
         Results { left, right }
     }
 
-    /// Writes the offsets of the left and right rows of pairs. The slices must have room for a few
-    /// additional offsets.
+    /// Writes the offsets of the left and right row of each pair. The slices must have room for a
+    /// few additional offsets.
     fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =
             [0, 1].map(|side| self.rows.logs.get(side).map_or(0, |log| log.first() as u32));

@@ -1,4 +1,4 @@
-//! The rows of an index-based join: the kept rows and the rows of the epoch.
+//! The rows of an index-based join: the kept rows and the epoch's rows.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::rows::{RowLog, Side};
 
 pub(super) const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// The rows of a join: the kept rows, and the rows of the epoch with their probes.
+/// The rows of a join: the kept rows, and the epoch's rows with their probes.
 #[derive(Debug)]
 pub struct Rows {
     /// `true` if the matches of a row must be returned in arrival order.
@@ -32,7 +32,7 @@ impl Rows {
         self.len() == 0
     }
 
-    /// Returns the numbers of the kept rows of a side.
+    /// Returns the numbers of a side's kept rows.
     pub fn numbers(&self, side: usize) -> Range<u64> {
         self.logs[side].first()..self.logs[side].end()
     }
@@ -43,7 +43,7 @@ impl Rows {
         self.logs[side].entries(numbers)
     }
 
-    /// Given a side, returns the index of the side with which its rows are compared.
+    /// Returns the index of the side whose rows are compared with the rows of the given side.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }

@@ -1,4 +1,4 @@
-//! Adds the rows of an epoch to the states of partials, for functions of any type.
+//! Adds the rows of an epoch to the states of partials, for any type of function.
 
 use tidegate_structures::memory;
 
@@ -26,9 +26,9 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
         tasks: &mut Vec<Task<'a>>,
     );
 
-    /// Returns a task that adds rows of any source, in the given order, to the states of the source
-    /// `at`. Afterwards, that source has `states` states. `partial_of` contains the index of the
-    /// state to which each row is added.
+    /// Returns a task that adds rows from any source to the states of source `at`, in the given
+    /// order. Afterwards, that source has `states` states. `partial_of` contains the index of each
+    /// row's state.
     fn add_in_order<'a>(
         &'a self,
         lane: &'a mut dyn Lane,

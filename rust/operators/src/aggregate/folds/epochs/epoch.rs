@@ -3,8 +3,8 @@
 //! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes the
 //! rows of a source separately. An alternative method receives the rows of an epoch and the
 //! partials from before the epoch. The method adds each row to its partial, in any order and on any
-//! thread, and returns all partials. The results are the same, provided that the rows of a source
-//! are added in order.
+//! thread. It then returns all partials. The results are the same, provided that the rows of a
+//! source are added in order.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ pub trait AddEpoch: Send + Sync {
 pub struct Adder<'a> {
     function: &'a dyn AddRows,
     /// The source that contains the rows of all other sources in merged order, and the positions of
-    /// its rows. Functions that need merged order use only this source, and the other functions
+    /// these rows. Functions that need merged order use only this source. The other functions
     /// ignore it.
     merged: Option<(usize, &'a [Place])>,
 }

@@ -1,5 +1,4 @@
-//! The states of one function for partials, for cells, and for the suffixes and prefixes of
-//! windows.
+//! One function's states for partials, for cells, and for the suffixes and prefixes of windows.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,7 +20,7 @@ const TASK_SLICES: usize = 8;
 /// A task that does not depend on other tasks.
 pub(in crate::aggregate) type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// The states of one function of any type.
+/// The states of one function. The function can have any type.
 pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Combines the partials of closed slices into cells, in source order.
     fn close<'a>(&'a mut self, closing: &'a [ClosingSlice]) -> Vec<Task<'a>>;
@@ -40,8 +39,8 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
         keys: usize,
     ) -> Vec<OutputColumn>;
 
-    /// Reorders the partials of each source and the cells of each kept slice. The arguments contain
-    /// the former positions.
+    /// Reorders each source's partials and each kept slice's cells. The arguments contain the
+    /// former positions.
     fn arrange(&mut self, partials: &[Vec<usize>], cells: &[Vec<usize>]);
 
     /// Calls `visit` with the row that each partial or cell has chosen, if any.
@@ -65,7 +64,7 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// Creates empty states for the new partials of each source.
     fn make_room(&mut self, open: &[SourcePartials]);
 
-    /// Returns the results of some partials of a source, and resets their states.
+    /// Returns the results of some partials from one source and resets their states.
     fn take(&mut self, source: usize, partials: &[u32]) -> OutputColumn;
 
     /// Returns the size of a state in bytes.
@@ -82,10 +81,10 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
     /// with this number.
     fn load(&mut self, source: usize, slices: &[SlicePartials], function: usize);
 
-    /// Appends the states of all partials, source by source, and then the states of all cells.
+    /// Appends the states of all partials, source by source, followed by the states of all cells.
     fn save(&self, words: &mut Vec<u64>);
 
-    /// Restores states from the words that [`save`](Self::save) wrote, given the number of partials
+    /// Restores states from the words written by [`save`](Self::save), given the number of partials
     /// per source and the number of cells per slice.
     fn restore(
         &mut self,
@@ -94,7 +93,7 @@ pub(in crate::aggregate) trait Lane: Send + Sync {
         words: &mut dyn Iterator<Item = u64>,
     );
 
-    /// Returns whether rows within `bounds` can produce a state with these words.
+    /// Returns whether a state with these words can result from rows within `bounds`.
     fn is_state(&self, words: StateWords, bounds: &StateBounds) -> bool;
 
     fn as_any(&mut self) -> &mut dyn Any;

@@ -1,5 +1,4 @@
-//! Computes one function over rows that arrive epoch by epoch, with states that are kept from one
-//! epoch to the next.
+//! Computes one function over rows that arrive epoch by epoch. States are kept between epochs.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -4,7 +4,7 @@ use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// The partials of one source in a slice: their keys, and the states of all functions in sequence.
+/// One source's partials in a slice: their keys, and the states of all functions in sequence.
 pub type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
@@ -19,7 +19,7 @@ pub(in crate::aggregate) struct SourcePartials {
     pub(in crate::aggregate) keys: Vec<u32>,
     /// The partials of each slice, in time order. Between epochs, there is at most one run.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
-    /// The partial of each row of the epoch.
+    /// The partial of each row in the epoch.
     pub(in crate::aggregate) partial_of: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ impl SourcePartials {
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
-    /// Drops the partials of slices before `upto`, and returns the number of dropped partials.
+    /// Drops the partials of slices before `upto`, and returns how many were dropped.
     pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
         let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
         let Some(last) = self.runs[..closed].last() else { return 0 };
@@ -133,8 +133,8 @@ pub(in crate::aggregate) struct ClosedSlice {
     pub(in crate::aggregate) keys: Vec<u32>,
 }
 
-/// Derives the cells of a slice from the partials of its runs. `slots` must have one slot per key.
-/// The contents of `slots` are restored before the function returns.
+/// Derives a slice's cells from the partials of its runs. `slots` must have one slot per key. The
+/// contents of `slots` are restored before the function returns.
 pub(in crate::aggregate) fn close(
     runs: &[SourceRun],
     open: &[SourcePartials],

@@ -1,4 +1,4 @@
-//! Computes the results of functions over partners, block by block of left rows.
+//! Computes the results of functions over partners, one block of left rows at a time.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
     }
 }
 
-/// For each left row, one word of the suffix's state and one word of the prefix's state.
+/// For each left row, a word of the suffix state and a word of the prefix state.
 #[derive(Default)]
 pub(in crate::aggregate) struct FoldedWord {
     pub(super) suffixes: Pages<u64>,

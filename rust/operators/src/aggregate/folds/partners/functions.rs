@@ -173,7 +173,7 @@ where
     }
 }
 
-/// Implements functions whose state is a single value, which is also a word.
+/// Implements functions whose state is a single value that is also a word.
 macro_rules! of_values {
     ($($function:ty, $family:ty $(, $number:ident)?;)*) => {$(
         impl $(<$number: Addition>)? InPanes for $function {

@@ -12,7 +12,7 @@ use crate::aggregate::output::{OutputColumn, OutputValue, OutputValues};
 use crate::aggregate::states::functions::Function;
 use crate::matches::{Matches, Run};
 
-/// The partners of some left rows, in the order in which functions receive them.
+/// The partners of some left rows, in the order in which they are passed to functions.
 pub(in crate::aggregate) struct Lists<'a> {
     /// The right row at each position. `None` if positions are row numbers.
     rows: Option<RowNumbers<'a>>,

@@ -1,4 +1,4 @@
-//! Computes one function over the partners of each left row, from suffixes and prefixes of panes.
+//! Computes one function over each left row's partners, from pane suffixes and prefixes.
 //!
 //! | file | what is in it |
 //! | --- | --- |

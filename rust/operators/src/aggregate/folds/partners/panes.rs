@@ -44,11 +44,11 @@ pub(super) trait PaneFunction: Send + Sync + 'static {
 
 /// The states of a function. Each column has an additional entry for an empty set of rows.
 struct PaneStates<S> {
-    /// The state of the rows from the start of a pane to each row.
+    /// For each row, the combined state of the rows from the pane's start through this row.
     prefixes: Pages<S>,
-    /// The state of the rows from each row to the end of its pane.
+    /// For each row, the combined state of the rows from this row through the pane's end.
     suffixes: Pages<S>,
-    /// The state of each row on its own, if rows can prevail.
+    /// The state of each row alone, if rows can prevail.
     alone: Option<Pages<S>>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> PaneFold<'a> {
     }
 
     /// Folds the right rows. `value` returns the value that a row adds, or `None` if the row is
-    /// excluded. Functions of one family share their states if they use the same `memory`, so the
+    /// excluded. Functions in the same family share states if they use the same `memory`, so the
     /// states are computed only once.
     pub(super) fn fold<P: PaneFunction, Family: 'static>(
         &mut self,
@@ -167,15 +167,15 @@ fn fold_places<P: PaneFunction>(
 
 /// Right rows in time order, with the pane that contains each row.
 struct RowsOfPanes<'a> {
-    /// The first row of each pane, followed by the number of rows.
+    /// The first row of each pane, and finally the number of rows.
     borders: &'a [u32],
     keys: &'a [u32],
     key_count: usize,
 }
 
 impl RowsOfPanes<'_> {
-    /// Folds rows in the order in which they are stored, into one state per key. `own` returns the
-    /// state of a single row. Each part of the panes is processed by two tasks, one per direction.
+    /// Folds rows in storage order, into one state per key. `own` returns the state of a single
+    /// row. Each part of the panes is processed by two tasks, one per direction.
     fn fold<P: PaneFunction>(
         &self,
         own: impl Fn(usize) -> P::State + Sync,
@@ -261,8 +261,8 @@ impl RowsOfPanes<'_> {
 }
 
 /// Folds rows, starting at position `first`. The rows must form whole panes. The loop does not
-/// branch on whether a pane begins at a position, because such a branch is unpredictable if panes
-/// are short.
+/// branch on whether a pane begins at a position. Such a branch is unpredictable if panes are
+/// short.
 fn fold_part<P: PaneFunction>(
     first: usize,
     pane_starts: &[u32],

@@ -1,9 +1,9 @@
 //! Passes over the rows of both sides in time order.
 //!
 //! A pass visits the rows of both sides in a pane, merged by time. A right row changes the state of
-//! its key. A left row is visited at the end of its interval. The left row copies the current state
-//! of its key, which covers a prefix of the pane. Another pass runs backward, visits left rows at
-//! the starts of their intervals, and yields the suffixes.
+//! its key. A left row is visited at the end of its interval. The left row copies its key's current
+//! state, which covers a prefix of the pane. Another pass runs backward, visits left rows at the
+//! starts of their intervals, and yields the suffixes.
 //!
 //! ```text
 //!   right rows of a key      a   b     c   d │   e   f           panes
@@ -12,9 +12,9 @@
 //!   forward                                  │  ─────▶ l: e
 //! ```
 //!
-//! The cost of a row does not depend on the number of its partners. The rows that a pass reads and
+//! The cost of a row is independent of the number of its partners. The rows that a pass reads and
 //! writes are adjacent in memory. Only the states, one per key, need to be looked up. No branch
-//! depends on which side the next row is from, because such a branch would be unpredictable.
+//! depends on the side of the next row, because such a branch would be unpredictable.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -42,25 +42,25 @@ const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 /// The maximum number of words that a pass folds. More words would not stay in registers.
 const MOST_WORDS: usize = 3;
 
-/// States are prefetched this many rows in advance if they do not fit in a second-level cache.
+/// If states do not fit in a second-level cache, they are prefetched this many rows in advance.
 const AHEAD: usize = 16;
 
-/// States are prefetched if their total size is at least this many bytes.
+/// States are prefetched if they take up at least this many bytes in total.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
 /// Sums of times and distances above this limit can overflow.
 const FAR: u64 = 1 << 61;
 
-/// The rows of both sides, in time order and with keys, and the panes of the right rows.
+/// The rows of both sides, with keys and in time order, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
     key_count: usize,
     /// The distances from a left row's time to the start and the end of its interval.
     ends: (i64, i64),
-    /// The length of each interval and each pane.
+    /// The length of intervals, which is also the length of panes.
     length: u64,
-    /// The first right row of each nonempty pane, followed by the number of right rows.
+    /// The first right row of each nonempty pane, and finally the number of right rows.
     borders: Vec<u32>,
 }
 
@@ -90,8 +90,8 @@ impl<'a> SideRows<'a> {
     }
 }
 
-/// Panes whose rows one thread folds in one direction, and the left rows whose intervals begin or
-/// end in these panes.
+/// Some panes whose rows are folded in one direction by one thread, and the left rows whose
+/// intervals begin or end in these panes.
 struct PaneTask {
     is_forward: bool,
     panes: Range<usize>,
@@ -99,8 +99,9 @@ struct PaneTask {
 }
 
 impl<'a> Passes<'a> {
-    /// Prepares passes over rows in time order. Returns `None` if rows are in another order or have
-    /// no keys, or if intervals are unbounded or can extend beyond the 64-bit range.
+    /// Prepares passes over rows in time order. Returns `None` if rows are in any other order or
+    /// have no keys. Also returns `None` if intervals are unbounded or can extend beyond the 64-bit
+    /// range.
     pub(in crate::aggregate) fn new(
         columns: PartnerColumns<'a>,
         driver: &Driver,
@@ -361,7 +362,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         keys.iter().for_each(|&key| self.states[state_of(key)] = empty);
     }
 
-    /// Folds the right rows of a pane, and writes the states of the left rows with positions in the
+    /// Folds a pane's right rows, and writes the states of the left rows that have positions in the
     /// pane.
     fn fold<const FORWARD: bool>(
         &mut self,
@@ -421,9 +422,9 @@ struct PassRows<'a, const WORDS: usize> {
     reach: i64,
 }
 
-/// Processes the rows in order until one side has no more rows. Right rows change the state of
-/// their key; for left rows, the state of the key is written. Returns the number of left rows that
-/// were processed.
+/// Processes the rows in order until one side has no more rows. A right row changes its key's
+/// state. For a left row, its key's state is written. Returns the number of left rows that were
+/// processed.
 fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(
     rows: &PassRows<'_, WORDS>,
     states: &mut [[u64; WORDS]],

@@ -1,4 +1,4 @@
-//! The partners of left rows as ends of runs: where their suffixes begin and their prefixes end.
+//! The partners of left rows, as the bounds of runs: where suffixes begin and prefixes end.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use crate::rows::NO_ROW;
 /// in memory.
 pub(super) const AHEAD: usize = 64;
 
-/// The partners of a left row as indices of states. An index past the last state represents an
-/// empty set of rows.
+/// A left row's partners as state indices. An index past the last state represents an empty set of
+/// rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunEnds {
     /// The row that prevails before the interval.

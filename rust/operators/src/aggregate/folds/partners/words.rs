@@ -14,8 +14,8 @@ use crate::aggregate::states::functions::{
 };
 use crate::aggregate::states::words::Words;
 
-/// The operation that combines a word of a state with the same word of a new row or of a later
-/// state.
+/// The operation that combines one word of a state with the corresponding word of a new row or a
+/// later state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::aggregate) enum Operation {
     /// Adds integers modulo 2^64.
@@ -38,8 +38,8 @@ impl Operation {
         }
     }
 
-    /// Returns the word for both groups of rows combined. The result does not depend on the order
-    /// of the arguments, because all NaN values are mapped to the same one.
+    /// Returns the word for both groups of rows combined. The result does not depend on argument
+    /// order, because all NaN values are mapped to one NaN value.
     #[inline(always)]
     pub(super) fn apply(self, one: u64, other: u64) -> u64 {
         match self {
@@ -50,10 +50,11 @@ impl Operation {
     }
 }
 
-/// The maximum number of words in a function's state, not counting the number of its rows.
+/// The maximum number of words in a function's state. The number of rows is not counted as a word.
 const WORDS: usize = 2;
 
-/// A function whose state consists of a row count and words, each of which has its own operation.
+/// A function whose state consists of a row count and several words. Each word has its own
+/// operation.
 pub(in crate::aggregate) trait OfWords: Function {
     /// The operation of each word.
     const OPERATIONS: &[Operation];
@@ -61,11 +62,11 @@ pub(in crate::aggregate) trait OfWords: Function {
     /// Returns the words that a row adds.
     fn words(value: Self::Input) -> [u64; WORDS];
 
-    /// Returns the state that these words and this number of rows represent.
+    /// Returns the state with these words and this row count.
     fn state(words: [u64; WORDS], rows: u64) -> Self::State;
 }
 
-/// For each right row, one word of its state.
+/// One word of each right row's state.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
     /// Functions of one family have the same words if they read the same memory.
@@ -272,7 +273,7 @@ impl OfWords for WeightedMean {
     }
 }
 
-/// Rows arrive in time order, so the first row has the smallest number and the last row has the
+/// Rows arrive in time order, so the first row has the smallest number and the last row the
 /// largest.
 impl<const LAST: bool> OfWords for Pick<LAST> {
     const OPERATIONS: &[Operation] = &[Operation::Greatest];

@@ -1,5 +1,5 @@
-//! The states of cells, computed from the input of a function. For some inputs, there is a faster
-//! way to compute the states.
+//! Cell states, computed from a function's input. For some inputs, there is a faster way to compute
+//! the states.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(in crate::aggregate) trait CellStates<F: Function>:
     /// itself, unless cells need less information than rows.
     type OfCells: Function<Output = F::Output>;
 
-    /// Returns the states of the cells of one part of the tables.
+    /// Returns the states of all cells in one part of the tables.
     fn cells(
         &self,
         streams: &[Stream<'_>],
@@ -84,8 +84,8 @@ impl CellStates<Count> for CountedRows<'_> {
 
 impl RowCandidates<'_> {
     /// Returns the chosen row of each cell. A source's rows arrive in time order, so the row number
-    /// alone decides between two rows. A partial therefore takes 4 bytes instead of 16, and times
-    /// are read only for the rows that partials have chosen.
+    /// alone decides between two rows. A partial therefore takes 4 bytes instead of 16. Times are
+    /// read only for the rows chosen by partials.
     fn of_partials<const LAST: bool>(&self, part: &TimePart, of: &Partials<'_>) -> Vec<(i64, u32)> {
         // Row numbers within the source, which are used to look up times.
         let numbers = |_: usize, rows: Range<usize>| rows.start as u32..rows.end as u32;

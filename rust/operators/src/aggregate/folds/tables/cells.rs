@@ -18,7 +18,7 @@ const PART_ROWS: usize = 1 << 15;
 /// The distance between the rows whose times are sampled to decide where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
-/// The partial or cell to which each row of a part belongs.
+/// The partial or cell of each row in a part.
 #[derive(Debug)]
 pub(in crate::aggregate) enum Belongs<'a> {
     /// Rows belong to partials.
@@ -43,12 +43,12 @@ pub(in crate::aggregate) struct Partials<'a> {
     pub(in crate::aggregate) count: usize,
     /// The runs of partials, sorted by slice and then by source.
     pub(in crate::aggregate) runs: Vec<SourceRun>,
-    /// The cell of each partial. `None` if every partial has the same number as its cell.
+    /// The cell of each partial. `None` if every partial number is equal to the cell number.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 
 impl Partials<'_> {
-    /// Returns the rows of each source, with their partials.
+    /// Returns each source's rows with their partials.
     pub(in crate::aggregate) fn sources(
         &self,
     ) -> impl Iterator<Item = (usize, Range<usize>, &[u32])> {
@@ -61,7 +61,7 @@ impl Partials<'_> {
     }
 }
 
-/// Finds the slices and cells of all rows, part by part. `fold` receives each part, and the
+/// Finds the slices and cells of all rows, part by part. `fold` receives each part with the
 /// partials or cells of its rows.
 pub(in crate::aggregate) fn parts<R: Send>(
     streams: &[Stream<'_>],

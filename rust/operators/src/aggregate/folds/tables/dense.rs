@@ -1,10 +1,10 @@
 //! Cells for small numbers of keys. Every key has a state, and a row is added to the state at the
 //! index given by its key.
 //!
-//! If a source has nearly as many rows per slice as there are keys, or more, numbering the keys
-//! that occur ([`cells`](super::cells)) has no advantage. The rows of all sources in a slice are
-//! added, one source after another, to states that stay in the first-level cache. The states of the
-//! keys that occurred become the cells of the slice.
+//! If a slice contains about as many rows per source as there are keys, or more, there is no
+//! advantage in numbering the keys that occur ([`cells`](super::cells)). The rows of all sources in
+//! a slice are added source by source. The states to which they are added stay in the first-level
+//! cache. The states of keys that occurred become the slice's cells.
 
 use std::ops::Range;
 

@@ -10,7 +10,7 @@ use super::slide::{CellStateParts, FunctionStates};
 use crate::aggregate::inputs::values::WithInput;
 use crate::aggregate::states::functions::Function;
 
-/// The states of the cells in one part, for a function of any type.
+/// The cell states in one part, for a function of any type.
 pub(in crate::aggregate) type PartStates = Box<dyn Any + Send>;
 
 /// The steps of the pass over tables, for a function and its input.

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::aggregate::slices::windows::Slice;
 
-/// A time range whose ends are slice boundaries, and its cells. A cell covers all rows with one
-/// key in one slice, from any source.
+/// A time range that begins and ends at slice boundaries, and its cells. A cell covers all rows
+/// with one key in one slice, from any source.
 #[derive(Debug)]
 pub(in crate::aggregate) struct TimePart {
     /// The key of each cell.

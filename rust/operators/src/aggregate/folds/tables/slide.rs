@@ -1,4 +1,4 @@
-//! Combines cells into windows: each window consists of two runs of states that meet at a fixed
+//! Combines cells into windows. Each window consists of two runs of states that meet at a fixed
 //! border.
 //!
 //! A window consists of a fixed number of adjacent slices. Time is divided into *blocks* with the
@@ -12,12 +12,12 @@
 //!             folded backwards  folded forwards
 //! ```
 //!
-//! All suffixes of a block are computed once, from the end of the block backward, and then kept.
-//! Slices then move from the suffix to the prefix one by one. A cell is therefore combined twice. A
-//! result costs one combination regardless of the window size, and no function needs an inverse.
-//! The method is that of van Herk, "A fast algorithm for local minimum and maximum filters on
-//! rectangular and octagonal kernels" (1992), applied to whole columns of keys. The numbers of the
-//! slices alone determine which states are combined and in which order. Floating-point results are
+//! All suffixes of a block are computed once, working backward from the end of the block, and then
+//! kept. Slices then move from the suffix to the prefix one by one. A cell is therefore combined
+//! twice. A result costs one combination regardless of the window size, and no function needs an
+//! inverse. The method is van Herk's, from "A fast algorithm for local minimum and maximum filters
+//! on rectangular and octagonal kernels" (1992), applied to whole columns of keys. Which states are
+//! combined, and in which order, depends only on the slice numbers. Floating-point results are
 //! therefore always bit-identical.
 //!
 //! Each block's windows are computed independently, from the cells of two blocks, so threads do not
@@ -172,7 +172,7 @@ impl Scratch {
         self.summary[word / 64] |= 1 << (word % 64);
     }
 
-    /// Removes the keys, numbers them, and returns them in ascending order.
+    /// Removes the keys, numbers them in ascending order, and returns them in that order.
     fn drain(&mut self) -> Vec<u32> {
         let mut keys = Vec::new();
         for (at, summary) in self.summary.iter_mut().enumerate() {
@@ -200,13 +200,13 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 
 /// The cells from which the windows of a piece are computed.
 pub(in crate::aggregate) struct CellBlock {
-    /// The keys that occur, in ascending order. Within the block, a key is identified by its index
-    /// in this list.
+    /// The keys that occur, in ascending order. Within the block, a key's index in this list
+    /// identifies the key.
     keys: Vec<u32>,
     slices: Vec<SlicePlace>,
     /// The key index of each cell, slice by slice.
     locals: Vec<u32>,
-    /// The number of slices that belong to the first of the two blocks.
+    /// The number of slices in the first of the two blocks.
     suffix: usize,
 }
 

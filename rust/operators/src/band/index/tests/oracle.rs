@@ -1,5 +1,5 @@
-//! Checks index-based joins against a loop over all pairs. The tests of the published joins, which
-//! are in another crate, include this file as well. The enclosing module imports the names that
+//! Checks index-based joins against a loop over all pairs. This file is also included by the tests
+//! of the published joins, which are in another crate. The enclosing module imports the names that
 //! this file uses.
 
 use proptest::prelude::*;
@@ -9,11 +9,11 @@ use super::{
     Retention, RowJoin, SavedRows, Side, Stop,
 };
 
-/// A row: its time, its side, and its values in two columns, each of which can be missing.
+/// A row: its time, its side, and its values in two columns. Each value can be missing.
 pub(crate) type Row = (i64, Side, [Option<i64>; 2]);
 
-/// The sort key of result rows: first by time, then with pairs before unmatched rows, and finally
-/// by the positions of the rows.
+/// The sort key of result rows: first by time, then pairs before unmatched rows, then by row
+/// position.
 type Order = (i64, u8, usize, usize);
 
 /// For each column, the lower and upper bounds on the right value minus the left value.
@@ -162,9 +162,9 @@ pub(crate) struct Manner {
     epochs: Vec<usize>,
     pub(crate) threads: usize,
     ordered: bool,
-    /// The number of epochs after which another join continues with the rows kept by this one.
+    /// The number of epochs after which another join takes over the rows kept by this one.
     restores: usize,
-    /// The number of epochs after which the join switches to indexing the other of the two columns.
+    /// The number of epochs after which the join indexes the other column instead.
     exchanges: usize,
 }
 
@@ -360,8 +360,8 @@ pub(crate) fn within() -> impl Strategy<Value = Within> {
     (band(), band()).prop_map(|(one, other)| [one, other])
 }
 
-/// Asserts that a join of two streams returns the same rows as the loop, in any order unless the
-/// join is ordered.
+/// Asserts that a join of two streams returns the same rows as the loop. The rows can be in any
+/// order unless the join is ordered.
 pub(crate) fn assert_right(
     rows: &[Row],
     window: Retention,
