@@ -44,7 +44,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `windows.rs` | lists of the rows that are open at certain times |
-//! | `count.rs` | the number of pairs of each left row |
+//! | `count.rs` | the number of pairs for each left row |
 
 mod count;
 mod windows;

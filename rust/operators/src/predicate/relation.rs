@@ -5,8 +5,8 @@
 //! numbers above some limit or for all numbers below some limit. The search for this limit
 //! evaluates the original expression in rank order, and begins near the exact result. Rounding
 //! therefore affects the limit in the same way as the expression. For example, the range for
-//! `right.y - 0.1 <= left.y` contains exactly the floats `right.y` that pass this test. It may
-//! differ from the numbers up to `left.y + 0.1`.
+//! `right.y - 0.1 <= left.y` contains exactly the floats `right.y` that pass this test. This range
+//! may differ from the numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
@@ -37,9 +37,9 @@ impl std::fmt::Display for Order {
 
 /// A condition on the numbers of a left and a right row, computed in the type `W`. Constants are
 /// finite, except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an
-/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison. A
-/// result is NaN only at one end of the other number's range, and both comparisons are false at
-/// that end. Any other comparison with an infinity would be true at that end.
+/// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison.
+/// NaN results occur only at one end of the other number's range, where these two comparisons are
+/// false. Any other comparison with an infinity would be true at that end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
     /// `left + left_plus <order> right + right_plus`

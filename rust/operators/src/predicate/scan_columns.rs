@@ -318,8 +318,8 @@ impl ScanColumns {
         if self.codes.is_empty() { 2 } else { 0 }
     }
 
-    /// Leaves the first `before` positions and the first `tested` columns aside. Removes each other
-    /// position that is out of range in any other column.
+    /// Removes the positions that are out of range in an untested column. The first `tested`
+    /// columns have already been tested. The first `before` positions are always kept.
     pub(super) fn test_rest(
         &self,
         tested: usize,
