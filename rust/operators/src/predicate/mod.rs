@@ -100,8 +100,8 @@ impl Term {
         Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
     }
 
-    /// Extends the ranges of numbers like [`append`](Self::append), but does not store the numbers
-    /// of the rows.
+    /// Extends the ranges of numbers like [`append`](Self::append), but does not store the rows'
+    /// numbers.
     pub fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.widen(left);
         self.right.widen(right);

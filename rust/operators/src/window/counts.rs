@@ -3,8 +3,8 @@
 //!
 //! The rows of both sides are in one merged order: by time, then left before right, then by row
 //! number. In merged order, the matches of a left row are adjacent among the right rows. They are
-//! the last `right` right rows before the left row, and the right rows after it, up to the next
-//! `left` left rows.
+//! the last `right` right rows before the left row, and all right rows between it and the `left`-th
+//! left row after it.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
