@@ -434,8 +434,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// The left rows being looked up. For each row, contains the first and last values in its run, the
-/// stretches of both values, and the positions of these stretches.
+/// The left rows that are being looked up. For each row, the block contains the first and last
+/// values in the row's run, the stretches of both values, and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],

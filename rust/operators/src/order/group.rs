@@ -13,7 +13,7 @@ use super::JoinColumns;
 use super::sort::{SortedRows, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// If there is one 8-byte value per row, the values of this many rows fit in half of a small cache.
+/// At 8 bytes per row, this many rows fit in half of a small cache.
 const CACHED_ROWS: usize = 1 << 14;
 
 /// An 8-byte value that is moved together with a row.

@@ -134,8 +134,8 @@ impl Stretch {
         before
     }
 
-    /// Divides this stretch into stretches of at most `most` rows, and calls `each` with each of
-    /// them in order.
+    /// Divides this stretch into stretches of at most `most` rows. Calls `each` for every such
+    /// stretch, in order.
     fn cut(&self, runs: &[&[i64]], most: usize, each: &mut impl FnMut(&Stretch)) {
         // A stretch with one row per run is not divided further.
         if self.rows <= most.max(runs.len()) {

@@ -146,7 +146,7 @@ fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
 }
 
 impl Scratch {
-    /// Sorts words of `bits` bits.
+    /// Sorts words that are `bits` bits long.
     ///
     /// The words are distributed into buckets by their highest bits. There are about two buckets
     /// per word. Each word is then only one or two positions away from its final position, and is

@@ -67,9 +67,9 @@ pub struct IntervalColumns<'a> {
     pub starts: &'a [i64],
     /// The end of each row, inclusive.
     pub ends: &'a [i64],
-    /// The dense key of each row. A key is less than the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
-    /// same key.
+    /// The dense key of each row. Each key is less than the join's number of keys, or is
+    /// [`NO_KEY`](crate::rows::NO_KEY) if the row has no match. `None` if all rows have the same
+    /// key.
     pub keys: Option<&'a [u32]>,
 }
 

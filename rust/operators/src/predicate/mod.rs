@@ -7,9 +7,9 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number in the left row to a number in the right row. An example is `left.x
-//! <= right.a + 10`. Given a new row, the term determines the range of matching numbers in the
-//! window ([`relation`]). Numbers are stored as unsigned integers with the same order
+//! A [`Term`] relates a number in the left row to a number in the right row. One example is
+//! `left.x <= right.a + 10`. Given a new row, the term determines the range of matching numbers in
+//! the window ([`relation`]). Numbers are stored as unsigned integers with the same order
 //! ([`numbers`]). A subtraction and a comparison then suffice to test a pair of numbers of any type
 //! ([`ScanColumns`]). If codes are faster to compare, the first two columns are also stored as
 //! 16-bit codes, or as bitmaps if there are few codes. Only the few pairs that pass this test are

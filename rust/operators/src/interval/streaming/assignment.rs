@@ -12,9 +12,9 @@
 //!   rows is counted.
 //!
 //!   A key's load is the product of its frequencies on the two sides. In the paper, a key's load is
-//!   its frequency. However, each left row is compared with all right rows that have the same key,
-//!   and their number also grows with the key's frequency. If a load were a plain frequency,
-//!   replicas would receive equal numbers of rows but perform very different numbers of
+//!   its frequency. However, each left row is compared with all right rows that have the same key.
+//!   The number of these rows also grows with the key's frequency. If a load were a plain
+//!   frequency, replicas would receive equal numbers of rows but perform very different numbers of
 //!   comparisons.
 //! - **Auto**: KP at first, and HP once the busiest replica performs more than [`LOAD_FACTOR`]
 //!   times the mean number of comparisons. `Auto` switches to HP only if pairs are filtered.
@@ -22,10 +22,10 @@
 //!   them.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is
-//! removed from a key keeps the rows that it has already stored. New rows are still compared with
-//! these rows until the stored rows are purged, but the replica stores no more rows with that key.
-//! A stored row therefore never moves to another replica. Each new row is compared on every replica
-//! that has rows with the same key. With DP, the mapping never changes.
+//! removed from a key keeps the rows that it has already stored. The replica still compares new
+//! rows with these rows until they are purged, but stores no more rows with that key. A stored row
+//! therefore never moves to another replica. Each new row is compared on every replica that has
+//! rows with the same key. With DP, the mapping never changes.
 
 use std::collections::HashMap;
 
@@ -302,13 +302,13 @@ impl Assignment {
     }
 
     /// Returns the binary logarithm of the number of consecutive rows per turn. In each turn, one
-    /// replica searches for matches for these rows. `rows` is the number of rows in the epoch.
+    /// replica finds the matches for these rows. `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
 
-    /// Returns the replica that searches for matches for a row with this key in the given turn of
-    /// the epoch. Special values mean that several replicas search, or that the row has no key.
+    /// Returns the replica that finds the matches for a row with this key in the given turn of the
+    /// epoch. Special values mean that several replicas search, or that the row has no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
@@ -343,7 +343,7 @@ impl Assignment {
         self.parallelism == Parallelism::Data
     }
 
-    /// Returns whether replica `me` may have to search for matches for a row with this `route`.
+    /// Returns whether replica `me` may have to find matches for a row with this `route`.
     #[inline]
     pub(super) fn may_look(route: u16, me: u16) -> bool {
         route == me || Self::is_split(route)
@@ -369,7 +369,7 @@ impl Assignment {
         })
     }
 
-    /// Returns the replicas that search for matches for a row with this `route`. There are none if
+    /// Returns the replicas that find the matches for a row with this `route`. There are none if
     /// the row has no key.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {

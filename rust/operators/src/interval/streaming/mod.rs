@@ -56,7 +56,7 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// An epoch with fewer rows than this is not worth waking other threads for. A single thread
+/// For an epoch with fewer rows than this, waking other threads is not worthwhile. A single thread
 /// processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
