@@ -1,4 +1,4 @@
-//! Numbers the rows of a result and lists any range of them.
+//! Numbers result rows and lists any range of them.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

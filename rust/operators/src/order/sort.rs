@@ -262,8 +262,8 @@ pub(super) struct RowsByRange {
     /// The binary logarithm of the range length.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
-    /// For each key, the start of each range. The list ends with the number of rows that have a
-    /// key.
+    /// The position at which each range starts, for every key. The list ends with the number of
+    /// rows that have a key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
     numbers: Option<Pages<u32>>,

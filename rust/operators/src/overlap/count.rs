@@ -1,7 +1,7 @@
-//! Counts the right rows that overlap each left row but does not list them.
+//! Counts the right rows that overlap each left row. The rows are not listed.
 //!
 //! A right row overlaps a left row unless the right row ends before the left row starts or starts
-//! after the left row ends. These two cases exclude each other. The count is therefore a
+//! after the left row ends. These two cases are mutually exclusive. The count is therefore a
 //! difference: the number of right rows of the key that start before the left row's end, minus the
 //! number of those that end before its start:
 //!
@@ -94,7 +94,7 @@ struct StartEndCounter<'a> {
 }
 
 impl Follow for StartEndCounter<'_> {
-    /// The numbers of right rows that have ended and started.
+    /// The number of right rows that have ended, and the number that have started.
     type Place = Run;
     type Output = Run;
 

@@ -265,7 +265,7 @@ impl Index {
     }
 }
 
-/// Returns the length of a new row's run, and an estimate of what share of the run is in the row's
+/// Returns the length of a new row's run. Also estimates what share of the run is in the row's
 /// range.
 fn sample(window: &ScanColumns, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
     if run.is_empty() || ranges.is_empty(row) {

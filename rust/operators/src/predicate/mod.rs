@@ -69,9 +69,9 @@ pub struct Term {
 
 impl Term {
     /// Creates the condition between a left number and a right number. Returns `None` if the
-    /// condition has to be evaluated separately for each pair. The predicate must be evaluated
-    /// separately if a number could overflow, or if a side contains both the smallest and the
-    /// largest 64-bit value. In the latter case, no rank is left for rows without a number.
+    /// condition has to be evaluated separately for each pair. Separate evaluation is needed if a
+    /// number could overflow, or if a side contains both the smallest and the largest 64-bit value.
+    /// In the latter case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)

@@ -4,7 +4,7 @@
 //! Every constraint is monotone: if one number is fixed, the constraint holds either for all
 //! numbers above some limit or for all numbers below some limit. The search for this limit
 //! evaluates the original expression in rank order, and begins near the exact result. Rounding
-//! therefore affects the limit in the same way as the expression. For example, the range for
+//! therefore has the same effect on the limit as on the expression. For example, the range for
 //! `right.y - 0.1 <= left.y` contains exactly the floats `right.y` that pass this test. This range
 //! may differ from the numbers up to `left.y + 0.1`.
 
@@ -106,8 +106,9 @@ impl Wide for f64 {
 
 impl Order {
     /// Returns a comparison with a constant that is equivalent to `holds` for all integers. There
-    /// must be a limit such that `holds` is true either only at and above it, or only at and below
-    /// it. Returns `None` if `holds` is true for all integers or for none.
+    /// must be a limit such that `holds` is true either exactly for the integers from the limit
+    /// upward, or exactly for the integers up to the limit. Returns `None` if `holds` is true for
+    /// all integers or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }

@@ -21,8 +21,8 @@ const TOGETHER: usize = 4;
 /// The number of new rows compared with a block of bitmaps before the candidates are tested.
 const AHEAD: usize = 16;
 
-/// The size of the part of a window that stays in the first-level cache while it is compared with a
-/// group of new rows, in bytes.
+/// The size, in bytes, of the part of a window that stays in the first-level cache while it is
+/// compared with a group of new rows.
 const PART_BYTES: usize = 32 << 10;
 
 /// The sample with which search methods are tried: the number of new rows, and the number of window

@@ -20,8 +20,8 @@ pub struct SavedRows {
 ///
 /// In merged order, a row is *settled* once it has been checked for matches and no later row can
 /// match it. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
-/// never settled, because rows are not emitted unmatched in the same order in which rows are
-/// dropped.
+/// never settled, because the order in which unmatched rows are emitted differs from the order in
+/// which rows are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,

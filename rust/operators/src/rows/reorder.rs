@@ -14,7 +14,7 @@ use tidegate_structures::memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Rows with event times, in the order in which they were pushed.
+/// Rows with event times, in push order.
 pub trait PushedRows: Clone {
     /// Event times.
     fn ts(&self) -> &[i64];
@@ -47,9 +47,9 @@ pub enum ReleasedRows<P> {
 
 /// Holds back the rows of a source until they are in time order.
 ///
-/// Every change is first prepared as a draft. This step determines which rows are late and which
-/// rows are released. It can fail if memory runs out. [`commit`](Self::commit) then applies the
-/// draft. A dropped draft has no effect.
+/// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
+/// which rows are released. Preparation can fail if memory runs out. [`commit`](Self::commit) then
+/// applies the draft. A dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,

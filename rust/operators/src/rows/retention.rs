@@ -2,11 +2,11 @@
 
 use super::Side;
 
-/// How long rows are kept on each side so that later rows can match them.
+/// The period for which each side's rows are kept so that later rows can match them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
-    /// Rows are kept for a length of time. The unit is that of the time columns. A row matches
-    /// later rows up to `ts` plus this length, where `ts` is the row's own time. [`u64::MAX`] means
+    /// Rows are kept for a length of time, in the unit of the time columns. A row matches later
+    /// rows up to `ts` plus this length, where `ts` is the row's own time. [`u64::MAX`] means
     /// forever.
     Time {
         /// The period for which left rows are kept.

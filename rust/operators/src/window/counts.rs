@@ -1,5 +1,5 @@
 //! Finds matches within row-based windows: the earlier row of a pair must be among the last n rows
-//! that precede the later row on the earlier row's side.
+//! on its own side that precede the later row.
 //!
 //! The rows of both sides are in one merged order: by time, then left before right, then by row
 //! number. In merged order, the matches of a left row are adjacent among the right rows. They are

@@ -97,10 +97,10 @@ impl QueueEnd for LockedQueue {
     }
 }
 
-/// A list. One thread appends entries while another thread removes them. Neither thread waits for
-/// the other. The list is the queue from Michael and Scott, "Simple, fast, and practical
-/// non-blocking and blocking concurrent queue algorithms" (1996), with one thread at each end. Each
-/// end refers to the entry that was added or removed last.
+/// A list with one appending thread and one removing thread. Neither thread waits for the other.
+/// The list is the queue from Michael and Scott, "Simple, fast, and practical non-blocking and
+/// blocking concurrent queue algorithms" (1996), with one thread at each end. Each end refers to
+/// the entry that was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {

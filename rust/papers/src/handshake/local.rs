@@ -11,8 +11,8 @@ use super::window::WindowPlace;
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
 /// The size of the sample that determines whether an ordered index pays off: the number of new
-/// rows, and the number of pairs of a new row and a kept row. An index pays off if fewer than one
-/// pair in `PAYS` has values within reach.
+/// rows, and the number of (new row, kept row) pairs. An index pays off if fewer than one pair in
+/// `PAYS` has values within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 

@@ -59,8 +59,8 @@ impl LowLatency {
         core.right_window.expire(opposite.first, |columns| finder.right_values(columns));
     }
 
-    /// Figure 14: handles right rows and two numbers: left rows numbered below the first have ended
-    /// their expedition, and left rows numbered below the second have expired.
+    /// Figure 14: handles right rows. Also handles two numbers: left rows below the first number
+    /// have ended their expedition, and left rows below the second number have expired.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,

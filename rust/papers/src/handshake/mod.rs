@@ -1,4 +1,4 @@
-//! The handshake joins, which support any predicate. The windows of both sides flow past each other
+//! The handshake joins, which support any predicate. The two sides' windows flow past each other
 //! through a chain of nodes.
 //!
 //! Left rows flow from left to right and right rows from right to left. Rows are compared wherever

@@ -57,7 +57,8 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// If a side's message ends at this node, the position of its first row in merged order.
+    /// For each side, the merged-order position of the first row in a message that ends at this
+    /// node.
     pub(super) arrive: [Option<u64>; 2],
     /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: u64,

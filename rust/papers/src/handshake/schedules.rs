@@ -1,4 +1,4 @@
-//! Tests every order in which nodes can handle their messages, on small chains.
+//! Tests small chains with every order in which the nodes can handle their messages.
 //!
 //! A step of a node receives one message, changes state that only this node uses, and sends
 //! messages. Other nodes notice the step only through their queues. If the queues are correct, the
@@ -239,8 +239,7 @@ proptest! {
 }
 
 /// The cases in Table 1, which describe how a left row and a right row meet. Each row is either
-/// fresh, which means that it has not reached its home, or stored, which means that it has passed
-/// its home.
+/// fresh (it has not reached its home yet) or stored (it has passed its home).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Met {

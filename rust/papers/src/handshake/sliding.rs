@@ -1,9 +1,9 @@
 //! A handshake join that compares rows by their numbers. The join converts the pairs found by the
 //! chain into the results of any join type.
 //!
-//! Pairs are returned in the merged order of their later rows. The marking of matched rows and the
-//! emission of unmatched rows are therefore the same as if each row had been joined on arrival. In
-//! the original algorithm, results are returned about half a window later.
+//! Pairs are returned in the merged order of their later rows. Matched rows are therefore marked,
+//! and unmatched rows emitted, as if each row had been joined on arrival. In the original
+//! algorithm, results are returned about half a window later.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -214,7 +214,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.found.extend(of_chain);
     }
 
-    /// Returns the pairs that pass the filter, provided that both of their rows can match.
+    /// Returns the pairs that pass the filter and consist of two rows that can match.
     fn filter(
         &self,
         mut found: Vec<ResultPair>,

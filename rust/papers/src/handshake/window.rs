@@ -85,8 +85,8 @@ impl Tracker {
         self.times.iter_mut().flatten().for_each(VecDeque::clear);
     }
 
-    /// For a side, returns the number of the oldest row that is still in the window, and the number
-    /// of the next row.
+    /// Returns two row numbers for a side: that of the oldest row still in the window, and that of
+    /// the next row.
     pub(super) fn span(&self, side: Side) -> Span {
         Span { first: self.first[side as usize], next: self.next[side as usize] }
     }

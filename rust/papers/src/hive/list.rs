@@ -127,8 +127,8 @@ impl<T> Drop for List<T> {
     }
 }
 
-/// A position in the list. On each level, the cursor has a node that begins before everything for
-/// which the cursor's owner will search.
+/// A position in the list. On each level, the cursor refers to a node that begins before every
+/// start that the owner will look up.
 pub(super) struct Cursor<T> {
     at: [*mut Node<T>; LEVELS],
 }

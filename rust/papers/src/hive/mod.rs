@@ -10,7 +10,7 @@
 //!                                 next_winset ─▶ its keys and values
 //! ```
 //!
-//! A *winset* contains all windows that begin at the same time. Winsets are in a list that is
+//! A *winset* contains all windows that begin at the same time. Winsets are kept in a list that is
 //! sorted by start. A writer finds or creates the winset in this list, and then finds or creates
 //! the window for its key in the winset's trie. No thread waits for another: if two writers try to
 //! create the same winset, one writer succeeds, and both writers use its winset. Threads that

@@ -39,7 +39,7 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! *Remove*: the thread removes some rows of either side for which no task searches any more.
+//! 5. *Remove*: the thread removes some rows of either side for which no task searches any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue. In the
 //! paper, they are recorded when the row is assigned to a thread. These boundaries are computed

@@ -1,4 +1,4 @@
-//! The memory of the row gate: nodes, their segments, and the links between them.
+//! The row gate's memory: nodes, their segments, and the links between them.
 //!
 //! This file contains all pointer arithmetic and most of the gate's unsafe code. A node is kept
 //! alive by a [`Hold`], which is a pointer that the reclaimer can see. The owner of the hold

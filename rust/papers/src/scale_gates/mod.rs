@@ -11,10 +11,10 @@
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
 //! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join
 //! does. Each thread has its own reader, so every thread sees all rows and waits for no other
-//! thread. The thread compares each row with the part of the other side's window that is in its
-//! share (L16-18). It stores the row if its own counters show that it is its turn (L19-20), and
-//! drops rows that have left their window (L21-23). The thread then adds the matches to SG_out, as
-//! one of its sources. SG_out hands out the matches of a row after every thread has passed the row.
+//! thread. The thread compares each row with its share of the other side's window (L16-18). The
+//! thread stores the row if its own counters show that it is this thread's turn (L19-20). It drops
+//! rows that have left their window (L21-23). The thread then adds the matches to SG_out, as one of
+//! its sources. SG_out hands out the matches of a row after every thread has passed the row.
 //!
 //! The caller of the join acts as the paper's injecting and collecting thread. The threads keep
 //! running between calls as long as rows are in flight, and sleep otherwise.

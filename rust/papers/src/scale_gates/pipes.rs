@@ -44,7 +44,7 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 /// row may have more matches than this.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// How long the taking thread waits before it settles for fewer rows than requested.
+/// The time for which the taking thread waits before settling for fewer rows than requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Processes all items from SG_in for one worker, in order.

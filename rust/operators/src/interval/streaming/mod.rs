@@ -79,8 +79,8 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
     /// reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// Returns the number of keys whose rows are spread over several threads, or `None` if keys are
-    /// not assigned to threads.
+    /// Returns how many keys have their rows spread over several threads. Returns `None` if keys
+    /// are not assigned to threads.
     fn split_keys(&self) -> Option<usize>;
 }
 
