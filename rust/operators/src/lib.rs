@@ -1,8 +1,8 @@
-//! The operators of tidegate, which work on plain columns of times, dense keys and row numbers.
-//! This crate does not depend on Arrow or Python.
+//! tidegate's operators, which work on plain columns of times, dense keys and row numbers. This
+//! crate does not depend on Arrow or Python.
 //!
-//! A join of tables takes one column of times and one column of keys per side. The join returns the
-//! numbers of the matching rows. A streaming join takes the same columns, epoch by epoch. An
+//! A join of tables takes a column of times and a column of keys for each side. The join returns
+//! the numbers of the matching rows. A streaming join takes the same columns, epoch by epoch. An
 //! aggregation takes times, keys and values, and returns values.
 //!
 //! ```text

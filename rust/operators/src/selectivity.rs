@@ -10,7 +10,7 @@ pub(crate) fn sample(rows: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
 }
 
 /// Returns the number of values in `right` that are within a left row's range, summed over all left
-/// rows. A range is empty if its smallest value is greater than its largest.
+/// rows. A range is empty if its smallest value exceeds its largest value.
 pub(crate) fn pairs(left: impl Iterator<Item = (i64, i64)>, mut right: Vec<i64>) -> usize {
     right.sort_unstable();
     let within = |(low, high): (i64, i64)| {

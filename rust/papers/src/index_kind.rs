@@ -5,22 +5,22 @@ use tidegate_structures::index::{BPlusTree, WindowIndex};
 
 use crate::trees::{Archive, ChainedIndex, ImTree, PimTree};
 
-/// An index of the rows in a window, used in place of tidegate's bucket index.
+/// An index on the rows in a window. It replaces tidegate's bucket index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IndexKind {
     /// A PIM-Tree.
     PimTree {
-        /// The subindexes are merged once the number of their rows reaches this fraction of the
-        /// number of rows in the window. The fraction must be above 0 and at most 1.
+        /// The subindexes are merged once their row count reaches this fraction of the window's row
+        /// count. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
         /// The depth of the subindexes. `None` means the smallest depth at which each subindex
-        /// contains about as many rows as a leaf.
+        /// holds about one leaf's worth of rows.
         insertion_depth: Option<usize>,
     },
     /// An IM-Tree.
     ImTree {
-        /// The B+-tree is merged once the number of its rows reaches this fraction of the number of
-        /// rows in the window. The fraction must be above 0 and at most 1.
+        /// The B+-tree is merged once its row count reaches this fraction of the window's row
+        /// count. The fraction must be above 0 and at most 1.
         merge_ratio: f64,
     },
     /// A B+-tree.

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use tidegate_structures::memory;
 
-/// The number of values in the first piece of memory. Each subsequent piece holds twice as many
-/// values.
+/// The number of values that the first piece of memory holds. Each subsequent piece holds twice as
+/// many values.
 const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
 
 /// The number of pieces. Together, the pieces have room for all numbers below 2^31.
@@ -30,7 +30,7 @@ fn place(number: u32) -> (usize, usize) {
 }
 
 impl<T: Default> Pieces<T> {
-    /// Returns the value with this number, if memory has been allocated for it.
+    /// Returns the value with this number, provided that memory has been allocated for it.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&T> {
         let (piece, at) = place(number);

@@ -1,9 +1,9 @@
-//! Joins that emit each pair as soon as both of its rows have arrived, regardless of their times.
+//! Joins that emit each pair as soon as both rows have arrived, regardless of time order.
 //!
 //! The other streaming joins receive their rows in merged order, so a row is compared only with
-//! earlier ones. The joins in this module process rows as they arrive, and compare each row with
-//! all kept rows of the other side, both earlier and later. Watermarks determine how long rows are
-//! kept and when a row is certain to stay unmatched. Watermarks never delay a pair.
+//! earlier ones. The joins in this module process rows as they arrive. They compare each row with
+//! all kept rows on the other side, including those with later times. Watermarks determine how long
+//! rows are kept and when a row is certain to stay unmatched. Watermarks never delay a pair.
 //!
 //! ```text
 //!              ┌─ left rows search the right rows of earlier epochs ─▶ pairs
@@ -11,14 +11,14 @@
 //!              └─ right rows search all left rows ───────────────────▶ pairs
 //! ```
 //!
-//! Each pair is therefore found exactly once: by the row that arrived later, or by the right row if
-//! both arrived in the same epoch. Nothing is written during the search, so any thread can search
-//! for the matches of any row. Even if most rows have the same key, all threads share the work.
+//! Each pair is therefore found exactly once. It is found when the later-arriving row is processed,
+//! or when the right row is processed if both rows arrived in the same epoch. Nothing is written
+//! during the search, so any thread can search for the matches of any row. Even if most rows have
+//! the same key, all threads share the work.
 //!
 //! Rows are numbered per side, in arrival order. Rows that can no longer be matched are dropped
-//! from the front. If a long-lived row precedes many such rows, these are dropped without waiting
-//! for that row, and the remaining rows are renumbered
-//! ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
+//! from the front. If a long-lived row precedes many such rows, they are dropped early, and the
+//! remaining rows are renumbered ([`RowJoin::pack`](crate::rows::RowJoin::pack)).
 //!
 //! [`band::index`](crate::band::index) and [`window::scale`](crate::window::scale) also accept rows
 //! in arrival order. These two joins compare times in the same way as other numbers.

@@ -20,7 +20,7 @@ struct Row {
     key: u32,
 }
 
-/// The rows of an epoch, and whether promises are made after the epoch.
+/// The rows of an epoch, and a flag that is `true` if promises follow the epoch.
 type Fed = (Vec<Row>, bool);
 
 fn row() -> impl Strategy<Value = Row> {
@@ -42,8 +42,7 @@ fn interval() -> impl Strategy<Value = Interval> {
     (end(), end(), closed).prop_map(|(lower, upper, closed)| Interval { lower, upper, closed })
 }
 
-/// Identifies rows by their numbers in arrival order, regardless of which rows have been dropped
-/// since.
+/// Identifies rows by their numbers in arrival order. Dropping rows does not change these numbers.
 struct Names {
     here: [Vec<usize>; 2],
 }

@@ -11,7 +11,7 @@ use tidegate_structures::memory::gather::prefetch;
 /// The maximum number of rows in a run.
 const RUN_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
-/// A row: its time, and the low bits of its number.
+/// The time of a row and the low bits of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) ts: i64,
@@ -31,7 +31,7 @@ pub(super) struct Timeline {
     former: Option<Box<VecDeque<Vec<Entry>>>>,
 }
 
-/// Returns the time of the first or the last row of a run, which must not be empty.
+/// Returns the time of the first or last row in a run. The run must not be empty.
 fn end(run: &[Entry], at: usize) -> i64 {
     run[at].ts
 }
@@ -128,7 +128,8 @@ impl Timeline {
         take(&self.last, first, last, found);
     }
 
-    /// Keeps the rows for which `renumber` returns a number, and assigns these numbers to the rows.
+    /// Assigns each row the number that `renumber` returns, and drops the rows for which it returns
+    /// `None`.
     pub(super) fn renumber(&mut self, renumber: impl Fn(u32) -> Option<u32>) {
         let keep = |run: &mut Vec<Entry>| {
             run.retain_mut(|entry| {

@@ -1,10 +1,10 @@
-//! Groups the right rows and finds the matches of the left rows, in a single pass over both sides
-//! in time order ([`Writer::merge`]).
+//! Groups the right rows and finds matches for the left rows, in a single pass over both sides in
+//! time order ([`Writer::merge`]).
 //!
 //! Threads process consecutive parts of the left rows. Part `p` inserts the right rows between the
 //! last matches of part `p - 1` and its own last matches. These ranges, called tiles, cover the
-//! whole right side. First, the rows of each key before each tile are counted. The number of rows
-//! that are too early for a part is then computed from the counts at the nearest tile.
+//! whole right side. First, the rows before each tile are counted by key. For each part, the number
+//! of rows that are too early is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
 
@@ -22,8 +22,8 @@ use crate::rows::interval::LeftReach;
 /// differ.
 const PARTS_A_THREAD: usize = 4;
 
-/// Returns the ends of the reach if the same distances apply to all left rows, and if counting
-/// every key in every part costs less than processing the rows.
+/// Returns the bounds of the reach if they are the same for all left rows, and if counting every
+/// key in every part costs less than processing the rows.
 pub(super) fn distances(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -36,8 +36,8 @@ pub(super) fn distances(
     reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
-/// Returns the matches of all left rows, and the start of each key's right rows. The times of both
-/// sides must be in nondecreasing order.
+/// Returns the matches of all left rows, and where the right rows of each key start. The times of
+/// both sides must be in nondecreasing order.
 pub(super) fn merge(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

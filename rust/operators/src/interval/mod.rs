@@ -8,20 +8,20 @@
 //!   right   ──●┼─●───●─┼──●────┼───────┼●─▶
 //! ```
 //!
-//! 1. *Group* ([`order`](crate::order)): the right rows are stably partitioned by key, and sorted
-//!    by time within each key unless they are already sorted. The matches of a left row are then a
-//!    run of adjacent rows.
-//! 2. *Sweep* (`sweep.rs`): the two ends of the run are found for every left row. While the left
-//!    rows of a key are in time order, both ends only increase, so the sweep follows them instead
-//!    of searching. Left rows that are not in time order are not sorted; instead, the ends of each
-//!    row's run are looked up.
+//! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key. Within each key,
+//!    they are sorted by time unless they are already sorted. Both steps are stable. Each left row
+//!    then matches a run of adjacent rows.
+//! 2. *Sweep* (`sweep.rs`): the start and end of the run are found for every left row. While a
+//!    key's left rows are in time order, the start and end only move forward, so the sweep follows
+//!    them instead of searching. Left rows that are not in time order are not sorted. Instead, the
+//!    start and end of each row's run are looked up.
 //!
 //!    If both sides are in time order, grouping and sweeping are done in one pass ([`merge`]).
 //!
 //! [`matches`](crate::matches) does the remaining work for all joins.
 //!
-//! The work is O(n + results) once each key's rows are in time order, regardless of the number of
-//! rows per key.
+//! Once each key's rows are in time order, the join takes O(n + results) time, regardless of the
+//! number of rows per key.
 //!
 //! # Trade-offs
 //!
@@ -29,9 +29,9 @@
 //! bytes, and payload columns are not touched. If left rows are unsorted, each right row takes up
 //! to 4 additional bytes. Row numbers have 32 bits.
 //!
-//! The join is defined like the online interval join in Mencagli, Rymarchuk and Griebler, "PPOIJ:
-//! Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams" (DEBS
-//! 2025), section 2.2.
+//! The definition of the join follows the online interval join in Mencagli, Rymarchuk and Griebler,
+//! "PPOIJ: Shared-Nothing Parallel Patterns for Efficient Online Interval Joins over Data Streams"
+//! (DEBS 2025), section 2.2.
 //!
 //! # Files
 //!
@@ -135,7 +135,8 @@ pub(crate) fn find(
 /// Matches, and properties of the right rows that were determined along the way.
 struct GroupMatches {
     matches: Matches,
-    /// The start of each key's right rows, followed by the end of all right rows.
+    /// The position at which each key's right rows start, followed by the position at which the
+    /// last key's rows end.
     starts: Vec<u32>,
     /// `true` if the right rows are in time order.
     is_sorted: bool,

@@ -1,9 +1,9 @@
-//! The partners of each left row, as runs of right rows over which aggregates are computed.
+//! Each left row's partners, as a run of right rows over which aggregates are computed.
 //!
 //! All intervals have the same length, so time is divided into *panes* of that length, starting at
 //! time 0. An interval then begins in one pane and ends in that pane or in the next one. The
-//! partners in an interval are a suffix of the key's rows in the first pane, and a prefix of the
-//! key's rows in the second. Panes depend only on the right rows.
+//! partners are then a suffix of the key's rows in the first pane and a prefix of its rows in the
+//! second. Panes depend only on the right rows.
 //!
 //! ```text
 //!   panes       ├───────────┼───────────┤
@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The panes are those of van Herk, "A fast algorithm for local minimum and maximum filters on
-//! rectangular and octagonal kernels" (1992), with boundaries by time instead of by position.
+//! rectangular and octagonal kernels" (1992), except that the boundaries are times instead of
+//! positions.
 
 use std::ops::Range;
 
@@ -27,7 +28,7 @@ use crate::matches::{Matches, Run};
 use crate::order::JoinColumns;
 use crate::rows::{Interval, NO_KEY, NO_ROW};
 
-/// The columns that determine which right rows are partners of which left rows.
+/// The columns that determine the partners of each left row.
 #[derive(Clone, Copy, Debug)]
 pub struct PartnerColumns<'a> {
     /// The times and keys of left rows.
@@ -38,13 +39,13 @@ pub struct PartnerColumns<'a> {
     pub key_count: usize,
     /// The allowed distance of a partner's time from the left row's time.
     pub interval: &'a Interval,
-    /// `true` if the last right row of the key before the interval is also a partner: it prevails
+    /// `true` if the key's last right row before the interval is also a partner. This row prevails
     /// at the start of the interval.
     pub with_prevailing: bool,
 }
 
-/// The partners of left rows in an interval join: right rows sorted by key and time, and each left
-/// row's run among them.
+/// The partners of left rows in an interval join. Right rows are sorted by key and time, and each
+/// left row has a run of them.
 #[derive(Debug)]
 pub struct Partners {
     /// The right rows in the interval of each left row.
@@ -57,13 +58,13 @@ pub struct Partners {
     length: Option<u64>,
 }
 
-/// The order in which right rows are folded, and the starts of panes in this order.
+/// The order in which right rows are folded, and where the panes start in this order.
 #[derive(Debug)]
 pub(crate) enum Panes {
-    /// Rows are folded key by key, in the order of their positions. Contains, for each position,
-    /// the first position of its key and pane.
+    /// Rows are folded key by key, in the order of their positions. For each position, contains the
+    /// first position with the same key in the same pane.
     OfPlaces(Pages<u32>),
-    /// Rows are in time order and are folded sequentially. Contains the first row of each nonempty
+    /// Rows are in time order and are folded sequentially. Contains the first row in each nonempty
     /// pane, followed by the number of rows.
     OfRows(Vec<u32>),
 }
@@ -112,7 +113,7 @@ pub fn interval_partners(
 }
 
 impl Partners {
-    /// Returns the number of partners of a left row.
+    /// Returns the number of partners for a left row.
     pub fn count(&self, left: usize) -> usize {
         let prevailing =
             self.prevailing.as_ref().is_some_and(|prevailing| prevailing[left] != NO_ROW);
@@ -179,8 +180,7 @@ impl Partners {
         &self.panes
     }
 
-    /// Returns a cursor that determines whether the intervals of left rows cover the start of a
-    /// pane.
+    /// Returns a cursor that checks whether each left row's interval covers the start of a pane.
     pub(crate) fn pane_cursor<'a>(&self, columns: PartnerColumns<'a>) -> PaneCursor<'a> {
         PaneCursor { length: self.length, columns, begin: i64::MAX, end: i64::MIN }
     }
@@ -206,9 +206,9 @@ pub(crate) struct PaneCursor<'a> {
 }
 
 impl PaneCursor<'_> {
-    /// Returns whether the interval of a left row begins at or before the start of the pane that
-    /// contains its first partner. The result does not depend on the rows in the pane. Both rows
-    /// are identified by their numbers.
+    /// Returns whether a left row's interval begins at or before the start of the pane that
+    /// contains the row's first partner. The result does not depend on the rows in the pane. Both
+    /// rows are identified by their numbers.
     #[inline]
     pub(crate) fn covers_start(&mut self, left: usize, first_partner: u32) -> bool {
         let PartnerColumns { left: of_left, right, interval, .. } = self.columns;
@@ -237,7 +237,7 @@ impl Interval {
     }
 }
 
-/// Returns the last time of the pane that contains `ts`, for panes of this length.
+/// Returns the last time in the pane that contains `ts`, for panes of this length.
 pub(crate) fn pane_end(ts: i64, length: u64) -> i64 {
     match i64::try_from(length) {
         Ok(length) => ts.saturating_add(length - 1 - ts.rem_euclid(length)),
@@ -256,7 +256,7 @@ pub(crate) fn pane_begin(ts: i64, length: u64) -> i64 {
     }
 }
 
-/// Returns the first row of each nonempty pane, followed by the number of rows. The rows must be in
+/// Returns the first row in each nonempty pane, followed by the number of rows. The rows must be in
 /// time order.
 pub(crate) fn pane_borders(
     ts: &[i64],
@@ -314,8 +314,8 @@ impl RightGroups<'_> {
         low
     }
 
-    /// Returns, for each position, the first position of its key and pane, or `None` if panes are
-    /// unbounded.
+    /// Returns, for each position, the first position with the same key in the same pane. Returns
+    /// `None` if panes are unbounded.
     fn pane_starts(&self, length: Option<u64>, driver: &Driver) -> Result<Pages<u32>, Stopped> {
         let count = self.starts[self.starts.len() - 1] as usize;
         let mut pane_starts = Pages::unwritten(count);

@@ -7,7 +7,7 @@ use crate::matches::Run;
 use crate::order::{Directory, Follow, Groups, JoinColumns, follow, gallop, gallop_back, look_up};
 use crate::rows::interval::LeftReach;
 
-/// Returns the matches of every left row, as runs of positions in `right`.
+/// Returns each left row's matches, as a run of positions in `right`.
 pub(crate) fn sweep<R: LeftReach>(
     left: JoinColumns<'_>,
     right: &Groups<'_>,
@@ -38,8 +38,8 @@ impl<R: LeftReach> Follow for Sweep<'_, R> {
         Run { start, end: start }
     }
 
-    /// Returns the run of right rows with `key` whose times are in the left row's interval,
-    /// starting the search at the run in `place`.
+    /// Returns the run of right rows that have this `key` and lie in the left row's interval. The
+    /// search starts at the run in `place`.
     #[inline]
     fn next(&self, place: &mut Run, key: u32, row: usize, ts: i64) -> Run {
         let (start, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);

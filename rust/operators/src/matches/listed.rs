@@ -7,8 +7,8 @@ use super::{Matches, Run};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
 impl Matches {
-    /// Creates matches from two lists, which contain the left and the right row number of each
-    /// pair. Each pair must be listed exactly once.
+    /// Creates matches from two lists, which contain the left and right row numbers of the pairs.
+    /// Each pair must be listed exactly once.
     ///
     /// # Panics
     ///

@@ -1,16 +1,15 @@
-//! The matches of a join, and the rows of its result.
+//! The matches found by a join, and the rows of its result.
 //!
-//! A join finds, for every left row, a *run* of adjacent rows in an array of right rows. The
+//! For every left row, a join finds a *run* of adjacent rows in an array of right rows. The
 //! remaining steps are the same for all joins:
 //!
-//! 1. *Narrow* ([`Matches::narrow`]): if a band join has several columns, the runs are replaced
-//!    with runs that contain only the matching pairs. *Filter* ([`Matches::scan`],
-//!    [`Matches::filter`]): if there is a predicate, the runs are replaced in the same way. A scan
-//!    tests comparisons and bands, and the rest of the predicate is evaluated on the remaining
-//!    pairs.
-//! 2. *Output* ([`Output`]): result rows are numbered according to the lengths of runs, and any
-//!    range of them can be listed independently. Threads process ranges of result rows, so every
-//!    thread is busy even if a single left row has all the matches.
+//! 1. *Narrow* ([`Matches::narrow`]): if a band join has several columns, each run is replaced with
+//!    a run that contains only matching rows. *Filter* ([`Matches::scan`], [`Matches::filter`]): if
+//!    there is a predicate, the predicate narrows the runs in the same way. A scan tests
+//!    comparisons and bands. The rest of the predicate is evaluated on the remaining pairs.
+//! 2. *Output* ([`Output`]): result rows are numbered based on the run lengths, and any range of
+//!    result rows can be listed independently. Work is divided by ranges of result rows, so every
+//!    thread is busy even if all matches belong to a single left row.
 //!
 //! # Files
 //!
@@ -45,7 +44,7 @@ pub(crate) use pieces::{RowLists, cut};
 /// reserved for [`NO_ROW`].
 pub const MAX_ROWS: usize = u32::MAX as usize;
 
-/// The matches of one left row: a run of adjacent rows in [`Matches::rows`].
+/// One left row's matches: a run of adjacent rows in [`Matches::rows`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Run {
@@ -95,8 +94,8 @@ pub struct Matches {
     are_partners: bool,
 }
 
-/// A predicate over candidate pairs. The function receives the left and the right row of each pair,
-/// and returns which pairs are kept.
+/// A predicate over candidate pairs. The function receives the left row and the right row of each
+/// pair, and determines which pairs to keep.
 pub type Keep<'a, E> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, E> + Sync + 'a;
 
 /// The number of pairs that a predicate receives at a time. That many pairs amortise the overhead
@@ -109,8 +108,8 @@ const PAGE_ROWS: usize = if cfg!(test) { 3 } else { 1 << 10 };
 
 impl Matches {
     /// Creates the matches of all left rows. Each run contains positions in `rows`, or right row
-    /// numbers if `rows` is `None`. `ascending` specifies whether the row numbers in each run are
-    /// in ascending order.
+    /// numbers if `rows` is `None`. Set `ascending` if the row numbers in each run are in ascending
+    /// order.
     pub(crate) fn new(
         runs: Pages<Run>,
         rows: Option<Pages<u32>>,
@@ -193,8 +192,8 @@ impl Matches {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// Extends each left row's run at its front by the position in `before`, which directly
-    /// precedes the run. [`NO_ROW`] leaves the run unchanged.
+    /// Adds a position to the front of each left row's run. `before` contains this position, which
+    /// must directly precede the run, or [`NO_ROW`] to leave the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {
@@ -205,7 +204,7 @@ impl Matches {
         self
     }
 
-    /// Returns the number of matches of a left row.
+    /// Returns the number of matches for a left row.
     pub fn count(&self, left: usize) -> usize {
         self.runs[left].len()
     }
@@ -256,7 +255,7 @@ impl Matches {
     pub fn is_scattered(&self) -> bool {
         const SAMPLES: usize = 16;
         const NEIGHBOURS: usize = 64;
-        /// At this distance, 8-byte values are half a megabyte apart, so a few such columns fill a
+        /// 8-byte values at this distance are half a megabyte apart, so a few such columns fill a
         /// second-level cache.
         const FAR: u32 = 1 << 16;
         if self.rows.is_none() && !self.are_partners {

@@ -1,4 +1,4 @@
-//! Narrows each run to the rows whose values in the remaining columns are within bands.
+//! Narrows each run to the rows that also satisfy the bands of the remaining columns.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::Matches;
 use super::pieces::{RowLists, cut};
 use crate::driver::{Driver, Stopped};
 
-/// A column whose values determine which candidates are kept.
+/// A column with values that determine which candidates are kept.
 #[derive(Debug)]
 pub struct Check {
     /// The smallest and the largest accepted value for each left row.

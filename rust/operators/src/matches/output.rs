@@ -1,4 +1,4 @@
-//! Numbers the rows of a result and lists any range of them.
+//! Numbers result rows and lists any range of them.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use crate::rows::{How, NO_ROW};
 /// many additions.
 const BLOCK: usize = 1 << 10;
 
-/// Runs of at most this length are copied as if they had exactly this length, so no loop is needed.
+/// For runs of at most this length, exactly this many rows are copied, so no loop is needed.
 pub(crate) const SHORT: usize = 8;
 
-/// The number of runs whose rows are prefetched in advance, because the rows of adjacent runs are
-/// far apart in memory.
+/// Rows are prefetched this many runs in advance, because the rows of adjacent runs are far apart
+/// in memory.
 const AHEAD: usize = 32;
 
 /// The rows of a result. Result rows are in left row order and, for each left row, in right row
@@ -30,7 +30,8 @@ pub struct Output {
     how: How,
     /// The left rows that are listed, as positions in `matches`.
     left: Range<usize>,
-    /// The number of result rows before each block of left rows, followed by the total number.
+    /// The number of result rows before each block of left rows, followed by the total number of
+    /// result rows.
     before: Vec<u64>,
     /// Memory for reuse. If two calls list adjacent ranges, the second call finds a long run
     /// already sorted.
@@ -43,8 +44,8 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// The sorted rows of a run, and the position of its left row. The run is kept in case a later
-    /// call lists an adjacent range.
+    /// The sorted rows of a run, and the position of the run's left row. The run is kept in case a
+    /// later call lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
 
@@ -113,7 +114,7 @@ impl Output {
             .collect()
     }
 
-    /// Returns the approximate number of listed left rows before the left row of a result row.
+    /// Returns the approximate number of listed left rows that precede a result row's left row.
     pub fn left_row(&self, row: u64) -> usize {
         (self.before.partition_point(|&before| before <= row) - 1) * BLOCK
     }
@@ -191,8 +192,8 @@ impl Output {
         }
     }
 
-    /// Writes `count` right rows of a run at position `at`, skipping the first `skip` rows of the
-    /// run.
+    /// Skips the first `skip` rows of a run and writes the next `count` right rows, starting at
+    /// position `at`.
     fn list_run(&self, place: usize, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
         let (run, rows) = (self.matches.runs[place], self.matches.rows.as_deref());
         let start = run.start as usize + skip;
@@ -248,8 +249,8 @@ fn list_partners(how: How, runs: &[Run], first: u32, pairs: &mut Pairs) {
 /// Lists whole runs, starting at position `at`, as long as the runs are short and there is room for
 /// them. Returns the number of listed runs and the position that was reached.
 ///
-/// Most joins list nearly all of their pairs here, so the code does not branch on the exact length
-/// of a run.
+/// Most joins list nearly all of their pairs here, so this code does not branch on the exact run
+/// length.
 fn list_short_runs<const ASCENDING: bool>(
     runs: &[Run],
     first: u32,

@@ -1,4 +1,5 @@
-//! Finds matches piece by piece: each thread takes adjacent left rows and lists their right rows.
+//! Finds matches piece by piece: each thread takes adjacent left rows and lists the matching right
+//! rows.
 
 use std::ops::Range;
 
@@ -9,20 +10,20 @@ use super::{Matches, Run};
 use crate::driver::{Driver, Stopped};
 
 /// The number of candidates in a task. Tasks are large enough to amortise their overhead. Tasks are
-/// small enough for a stop to be noticed soon and for all threads to finish at about the same time.
+/// small enough for threads to notice a stop quickly and to finish at about the same time.
 const TASK_CANDIDATES: usize = 1 << 16;
 
 /// The right rows that match a range of left rows.
 #[derive(Debug, Default)]
 pub(crate) struct RowLists {
-    /// The number of right rows of each left row.
+    /// The number of right rows for each left row.
     pub(crate) lengths: Vec<u32>,
     /// The right rows of all these left rows, in left row order.
     pub(crate) rows: Vec<u32>,
 }
 
-/// Divides left rows into pieces. Each piece has a bounded number of candidates, unless it consists
-/// of a single row.
+/// Divides left rows into pieces. The number of candidates per piece is bounded, unless the piece
+/// consists of a single row.
 pub(crate) fn cut(left: Range<usize>, candidates: impl Fn(usize) -> usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut start, mut work) = (left.start, 0);

@@ -1,9 +1,9 @@
-//! Finds the position of a value among the sorted values of a key. An approximate position is
-//! computed first, and the search starts from there.
+//! Finds a value's position among a key's sorted values. An approximate position is computed first,
+//! and the search starts from there.
 //!
-//! The range of a key's values is divided into *stretches* of equal length. There are about as many
-//! stretches as values. The first position of each stretch is recorded. The position of a value is
-//! therefore between the start of its stretch and the start of the next one.
+//! Each key's value range is divided into *stretches* of equal length. There are about as many
+//! stretches as values. The first position of each stretch is recorded. A value's position is
+//! therefore between the start of its stretch and the start of the next stretch.
 //!
 //! ```text
 //!   values of a key     1  2 │  7  │     │ 14 15 16 │ 21
@@ -12,14 +12,15 @@
 //!   position of 15                       3 to 6, and there 4
 //! ```
 //!
-//! Most values may be concentrated in a few stretches, for example if all times fall on a few days
-//! within several years. To handle this case, the values are first divided into *segments* of a few
-//! hundred values, each with its own stretches. The segment of a value is found by a binary search.
+//! Most values may be concentrated in a few stretches, for example if the data spans several years
+//! but all times fall on a few days. Values are therefore first divided into *segments* of a few
+//! hundred values, and each segment has its own stretches. The segment of a value is found by a
+//! binary search.
 //!
-//! For unsorted rows, looking up positions is faster than sorting the rows, because several lookups
-//! wait for memory at the same time. Unsorted values that are evenly distributed do not have to be
-//! sorted either. Such values are distributed into stretches by counting, and only the few
-//! stretches with many values are sorted.
+//! Looking up the positions of unsorted rows is faster than sorting the rows, because several
+//! lookups can wait for memory at the same time. Unsorted values that are evenly distributed do not
+//! have to be sorted either. Such values are distributed into stretches by counting, and only the
+//! few stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
@@ -46,34 +47,35 @@ const BLOCK: usize = 8;
 /// all threads to finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
-/// Most stretches have at most this many values. The values in such a stretch are compared without
-/// a branch, regardless of their order.
+/// Most stretches have at most this many values. These values are compared without branches,
+/// regardless of their order.
 const FEW: usize = 4;
 
 /// A stretch with more values than this is crowded.
 const CROWD: usize = 8;
 
-/// If there are more than this many values per left row, sorting the left rows takes less time than
-/// building a directory of the values.
+/// With more values per left row than this, sorting the left rows takes less time than building a
+/// directory of the values.
 const VALUES_A_ROW: usize = 16;
 
 /// The approximate number of values in a segment, if a key has several segments. A search within a
 /// segment of this size is fast.
 const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 
-/// A range is full if it has more than `FULL` times the mean number of values. If more than one in
-/// `UNEVEN` values is in a full range, the values are sorted, and each key gets its own stretches.
+/// A range is full if it has more than `FULL` times the mean number of values. If full ranges
+/// contain more than one in `UNEVEN` values, all values are sorted, and each key gets its own
+/// stretches.
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 
-/// The first position of each stretch, for the stretches of all keys. The stretches of a key are in
-/// value order.
+/// The position at which each stretch begins, for all keys. The stretches of a key are in value
+/// order.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
     /// The values are sorted within each stretch that has more than [`FEW`] values.
     values: Times<'a>,
-    /// The number of the first segment for each key, followed by the number of segments. The list
-    /// begins with the segment for rows without a key, which has no values.
+    /// For each key, the number of its first segment. The last entry is the number of segments. The
+    /// list begins with the segment for rows without a key, which has no values.
     keys: Vec<u32>,
     /// The segments, followed by an end marker.
     segments: Vec<Segment>,
@@ -81,21 +83,20 @@ pub(crate) struct Directory<'a> {
     starts: Pages<u32>,
 }
 
-/// Adjacent values of a key: all of its values, or those in a range. A segment has at least one
-/// stretch.
+/// All of a key's values, or a range of adjacent values. A segment has at least one stretch.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     /// The first value.
     low: i64,
     /// The number of the segment's first stretch.
     first: u32,
-    /// The binary logarithm of the length of a stretch.
+    /// The binary logarithm of the stretch length.
     shift: u32,
 }
 
 impl Segment {
-    /// Creates the segment for these values, whose stretches are numbered from `first` on. Also
-    /// returns the number of stretches.
+    /// Creates the segment for these values, with stretches numbered from `first`. Also returns the
+    /// number of stretches.
     fn new(values: &[i64], first: u32) -> (Self, u32) {
         let [low, .., high] = values else {
             return (Segment { low: values.first().copied().unwrap_or(0), first, shift: 0 }, 1);
@@ -131,8 +132,8 @@ fn are_crowded(values: &[i64]) -> bool {
     (0..SAMPLES).filter(|&sample| is_crowded(sample)).count() > SAMPLES / 8
 }
 
-/// Calls `each` with the start of each segment of a key's values. Equal values are always in the
-/// same segment.
+/// Divides a key's values into segments, and calls `each` with the start of each segment. Equal
+/// values are always in the same segment.
 fn cut(values: &[i64], mut each: impl FnMut(usize)) {
     each(0);
     if !are_crowded(values) {
@@ -152,8 +153,8 @@ fn cut(values: &[i64], mut each: impl FnMut(usize)) {
 }
 
 impl<'a> Directory<'a> {
-    /// Creates a directory of values that are sorted within each key. `of_keys` contains the start
-    /// of each key's values, followed by the end of all values.
+    /// Creates a directory of values that are sorted within each key. `of_keys` contains the
+    /// position at which each key's values start, followed by the end of all values.
     pub(crate) fn new(
         of_keys: &[u32],
         values: &'a [i64],
@@ -228,7 +229,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Creates a directory of unsorted values. Evenly distributed values are moved twice: first to
-    /// their range, and then, within a cache, to their stretch.
+    /// their range, then to their stretch. The second move stays within a cache.
     fn spread(
         keys: &[u32],
         values: &[i64],
@@ -279,8 +280,8 @@ impl<'a> Directory<'a> {
         Ok(Directory { values: Times::Owned(ts), keys, segments, starts: starts.written() })
     }
 
-    /// Returns whether left rows should be looked up among this number of values. Lookups are used
-    /// if the left rows are unsorted and there are enough of them.
+    /// Returns whether it is worthwhile to look up left rows among this number of values. Lookups
+    /// are used if the left rows are unsorted and there are enough of them.
     pub(crate) fn pays(left: &[i64], values: usize, driver: &Driver) -> Result<bool, Stopped> {
         Ok(left.len() >= values / VALUES_A_ROW && !are_sorted(&[left], driver)?)
     }
@@ -292,13 +293,13 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// A sequence of adjacent ranges of unsorted values.
+/// A sequence of adjacent ranges. The values in each range are unsorted.
 struct Spread<'a> {
     low: i64,
-    /// The binary logarithms of the length of a stretch and of the number of stretches per range.
+    /// The binary logarithms of the stretch length and the number of stretches per range.
     shift: u32,
     bits: u32,
-    /// The start of each range, followed by the end of the last one.
+    /// The start of each range, followed by the end of the last range.
     places: &'a [u32],
     values: &'a mut [i64],
     /// The end of each stretch.
@@ -401,8 +402,8 @@ fn note(
     }
 }
 
-/// Returns the run of each left row. A run starts at the first value of `firsts` that is at or
-/// after the start of the row's reach, and ends at the first value of `lasts` that is after the end
+/// Returns the run of each left row. A run starts at the first value in `firsts` that is at or
+/// after the start of the row's reach. It ends at the first value in `lasts` that is after the end
 /// of the reach. Both directories must have the same keys.
 pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
@@ -433,8 +434,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// Left rows in progress: the first and the last value in each row's run, the stretches of both
-/// values, and the positions of these stretches.
+/// The left rows that are being looked up. For each row, the block contains the first and last
+/// values in the row's run, the stretches of both values, and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],
@@ -442,14 +443,14 @@ struct LeftBlock {
     places: [[Places; 2]; BLOCK],
 }
 
-/// The first position of a stretch, and that of the next one.
+/// The first positions of a stretch and of the next stretch.
 type Places = [u32; 2];
 
 impl<R: LeftReach, T: Value + From<[u32; 2]>> Work for DirectorySearch<'_, R, T> {
     type Output = ();
 
     /// Looks up rows in three steps. Each step prefetches the memory that the next step reads.
-    /// While one block of rows waits for memory, the steps of other blocks are executed.
+    /// While one block of rows waits for memory, other blocks execute their steps.
     #[inline(always)]
     fn run(mut self) {
         let mut blocks = [LeftBlock::default(); 3];
@@ -514,7 +515,7 @@ impl<R: LeftReach, T: Value + From<[u32; 2]>> DirectorySearch<'_, R, T> {
 }
 
 /// Returns the first position between `from` and `to` at which `before` returns `false` for the
-/// value, or `to` if there is none.
+/// value. Returns `to` if there is no such position.
 #[inline(always)]
 fn place(values: &[i64], [from, to]: Places, before: impl Fn(i64) -> bool) -> u32 {
     let count = to - from;

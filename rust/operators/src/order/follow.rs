@@ -1,9 +1,8 @@
 //! Follows the rows of each key in time order. Each row starts at the position that the previous
 //! row with the same key has reached.
 //!
-//! If the rows of a side are in time order, regardless of their keys, each thread stores a position
-//! for each key. Rows in any other order are grouped by key, and each group is followed from its
-//! start.
+//! If all rows on a side are in time order, each thread stores a position for each key. Otherwise,
+//! the rows are grouped by key, and each group is followed from its start.
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::NO_KEY;
@@ -32,13 +31,13 @@ pub(crate) trait Follow: Sync {
     /// Returns the initial position for the first row of a key.
     fn begin(&self, key: u32) -> Self::Place;
 
-    /// Returns the result for the row with this number and time. `place` is the position of an
-    /// earlier row with the same key, and is updated to the position of this row. Implementations
-    /// are inlined, so that they are compiled for wide instructions.
+    /// Returns the result for the row with this number and time. `place` contains the position
+    /// reached by an earlier row with the same key. This method updates it to the position reached
+    /// by this row. Implementations are inlined so that they are compiled for wide instructions.
     fn next(&self, place: &mut Self::Place, key: u32, row: usize, ts: i64) -> Self::Output;
 }
 
-/// The position that has been reached in a group.
+/// The current position in a group.
 #[derive(Clone, Copy, Debug)]
 struct Cursor<P> {
     key: u32,
@@ -65,7 +64,7 @@ impl<P: Copy + Default> Cursor<P> {
     }
 }
 
-/// Returns the results of `follow` for each row of a side.
+/// Returns the results of `follow` for each row on a side.
 pub(crate) fn follow<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
@@ -83,9 +82,9 @@ pub(crate) fn follow<F: Follow>(
 
 /// Follows rows whose times are in nondecreasing order, with one cursor per key.
 ///
-/// A thread processes its tasks in row order, so its cursors only move forward. Two keys can share
-/// a cursor. When a key takes over a shared cursor, the cursor moves to the start of the key's
-/// group. From there, galloping is as fast as a binary search.
+/// Each thread processes its tasks in row order, so cursors only move forward. Two keys can share a
+/// cursor. When a key takes over a shared cursor, the cursor moves to the start of the key's group.
+/// From there, galloping is as fast as a binary search.
 fn in_row_order<F: Follow>(
     side: JoinColumns<'_>,
     key_count: usize,
@@ -106,7 +105,8 @@ fn in_row_order<F: Follow>(
     Ok(())
 }
 
-/// The rows of a task, and the cursors of its thread. The number of cursors is a power of two.
+/// The rows of a task, and the cursors of the thread that runs it. The number of cursors is a power
+/// of two.
 struct InRowOrder<'a, F: Follow> {
     follow: &'a F,
     /// The number of the first row.

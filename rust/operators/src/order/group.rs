@@ -13,7 +13,7 @@ use super::JoinColumns;
 use super::sort::{SortedRows, are_many, sort_by_key, sort_groups, sort_rows};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows whose 8-byte values fit in half of a small cache.
+/// At 8 bytes per row, this many rows fit in half of a small cache.
 const CACHED_ROWS: usize = 1 << 14;
 
 /// An 8-byte value that is moved together with a row.
@@ -24,7 +24,7 @@ impl<T: Pod + Default + Send + Sync> Value for T {}
 /// The rows of a side, sorted by key, then time, then row number.
 #[derive(Debug)]
 pub(crate) struct Groups<'a> {
-    /// The start of each key's rows, followed by the number of rows that have a key.
+    /// The position at which each key's rows start, followed by the number of rows that have a key.
     pub(crate) starts: Vec<u32>,
     ts: Times<'a>,
     /// The row numbers. `None` if positions are row numbers.
@@ -88,12 +88,12 @@ impl<'a> Groups<'a> {
         self.numbers.as_deref()
     }
 
-    /// Returns whether the row numbers of each key are in ascending order.
+    /// Returns whether each key's row numbers are in ascending order.
     pub(crate) fn ascending(&self) -> bool {
         self.ascending
     }
 
-    /// Returns whether the rows of the side are in time order, regardless of their keys.
+    /// Returns whether all rows on the side are in time order, regardless of their keys.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
     }
@@ -164,7 +164,8 @@ impl<'a> Groups<'a> {
 /// numbers, but takes less work to create.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
-    /// The start of each key's times, followed by the number of rows that have a key.
+    /// The position at which each key's times start, followed by the number of rows that have a
+    /// key.
     pub(crate) starts: Vec<u32>,
     ts: Times<'a>,
 }

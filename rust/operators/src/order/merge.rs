@@ -1,11 +1,11 @@
-//! Merges sorted runs: determines which rows are adjacent in the merged order, and then sorts them.
+//! Merges sorted runs: finds rows that are adjacent in the merged order, and then sorts these rows.
 //!
 //! A row of the longest run determines where all runs are cut. All rows before the cuts precede all
 //! rows after them. The rows are first cut in two at the middle of the longest run. Each half is
-//! then cut in the same way, and so on, down to stretches that threads process. A thread cuts slabs
-//! off the front of its stretch and [merges](Slabs) each of them. A slab fits in a cache. To find a
-//! cut, the thread guesses its position and reads the times around the guess, which are needed soon
-//! anyway.
+//! then cut in the same way, and so on, down to stretches that threads process. Each thread cuts
+//! slabs off the front of its stretch and [merges](Slabs) each slab. A slab fits in a cache. To
+//! find a cut, the thread guesses a position and reads the times around it. These times are needed
+//! soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -107,8 +107,9 @@ impl Stretch {
         }
     }
 
-    /// Prefetches the times of each run that follow this stretch, as many as the stretch itself
-    /// contains. A merge needs the next time of each run before it can determine which run is next.
+    /// For each run, prefetches as many of the times after this stretch as the stretch itself
+    /// contains. A merge needs the next time from each run before it can determine which run is
+    /// next.
     fn announce_next(&self, runs: &[&[i64]]) {
         const LINE: usize = 64 / size_of::<i64>();
         for (range, run) in self.ranges.iter().zip(runs) {
@@ -133,8 +134,8 @@ impl Stretch {
         before
     }
 
-    /// Divides this stretch into stretches of at most `most` rows, and calls `each` with them in
-    /// order.
+    /// Divides this stretch into stretches of at most `most` rows. Calls `each` for every such
+    /// stretch, in order.
     fn cut(&self, runs: &[&[i64]], most: usize, each: &mut impl FnMut(&Stretch)) {
         // A stretch with one row per run is not divided further.
         if self.rows <= most.max(runs.len()) {
@@ -156,8 +157,8 @@ impl Stretch {
     }
 
     /// Cuts all runs at the row with position `at` in the range of run `by`. Returns the rows
-    /// before the cuts and the rows after them. `search` returns the number of times in a range
-    /// that are at most a given limit.
+    /// before the cuts and the rows after them. `search` returns how many times in a range do not
+    /// exceed a given limit.
     fn cut_at(
         &self,
         runs: &[&[i64]],
@@ -185,7 +186,7 @@ impl Stretch {
     }
 }
 
-/// Returns the number of times that are at most `limit`, starting the search at `guess`.
+/// Returns how many times do not exceed `limit`. The search starts at `guess`.
 fn near(times: &[i64], guess: usize, limit: i64) -> usize {
     let start = guess.saturating_sub(AROUND);
     let around = &times[start..times.len().min(guess + AROUND)];

@@ -27,9 +27,9 @@ pub(crate) use sort::sort_groups;
 pub struct JoinColumns<'a> {
     /// The time of each row.
     pub ts: &'a [i64],
-    /// The dense key of each row, which is less than the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
-    /// same key.
+    /// The dense key of each row. Each key is less than the join's number of keys, or is
+    /// [`NO_KEY`](crate::rows::NO_KEY) if the row has no match. `None` if all rows have the same
+    /// key.
     pub keys: Option<&'a [u32]>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
 }
 
 /// Returns the first position between `floor` and `from` at which `before` returns `false` for the
-/// time, or `from` if there is none.
+/// time. Returns `from` if there is no such position.
 #[inline]
 pub(crate) fn gallop_back(ts: &[i64], floor: u32, from: u32, before: impl Fn(i64) -> bool) -> u32 {
     let (floor, mut high) = (floor as usize, from as usize);

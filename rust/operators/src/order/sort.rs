@@ -22,21 +22,20 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 /// to be noticed soon.
 const TASK_ROWS: usize = 1 << 18;
 
-/// The maximum number of rows that are sorted without partitioning. At 16 bytes each, this many
+/// The maximum number of rows that are sorted without partitioning. At 16 bytes per row, this many
 /// rows take up half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
 /// The maximum number of rows that are sorted in place.
 const FEW_ROWS: usize = 16;
 
-/// Moving the words of a bucket to their positions one by one takes too long if the bucket has more
-/// words than this.
+/// If a bucket has more words than this, moving them to their positions one by one takes too long.
 const CROWDED: u32 = 32;
 
 /// The target number of rows in a time range. That many rows can be sorted in the smallest cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
-/// Sorts each group by time, stably, and returns whether all groups were already sorted. Row
+/// Sorts each group by time with a stable sort. Returns whether all groups were already sorted. Row
 /// numbers, if any, are moved together with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
@@ -82,7 +81,7 @@ struct Scratch {
     from: Vec<u32>,
 }
 
-/// Sorts rows by time, stably, and returns whether they were already sorted.
+/// Sorts rows by time with a stable sort. Returns whether they were already sorted.
 fn sort(ts: &mut [i64], numbers: Option<&mut [u32]>, scratch: &mut Scratch) -> bool {
     let sorted = ts.is_sorted();
     match numbers {
@@ -108,8 +107,8 @@ fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     }
 }
 
-/// Sorts rows in a cache. If the time and the position of a row fit in one word together, words are
-/// sorted instead of pairs.
+/// Sorts rows in a cache. If a row's time and position fit in one word together, words are sorted
+/// instead of pairs.
 fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
     let place_bits = usize::BITS - (ts.len() - 1).leading_zeros();
@@ -147,7 +146,7 @@ fn sort_times(ts: &mut [i64], scratch: &mut Scratch) {
 }
 
 impl Scratch {
-    /// Sorts the words, each of which has `bits` bits.
+    /// Sorts words that are `bits` bits long.
     ///
     /// The words are distributed into buckets by their highest bits. There are about two buckets
     /// per word. Each word is then only one or two positions away from its final position, and is
@@ -238,7 +237,7 @@ pub(super) struct SortedRows {
     pub(super) ascending: bool,
 }
 
-/// Returns whether the keys have so many rows that [`sort_by_key`] should sort them.
+/// Returns whether there are enough rows per key for [`sort_by_key`] to be worthwhile.
 pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
     rows / key_count.max(1) > CACHED_ROWS / 2
 }
@@ -260,11 +259,11 @@ pub(super) fn sort_by_key(
 pub(super) struct RowsByRange {
     /// The smallest of all times.
     pub(super) low: i64,
-    /// The binary logarithm of the length of a range.
+    /// The binary logarithm of the range length.
     pub(super) shift: u32,
     pub(super) ranges_a_key: usize,
-    /// For each key, the start of each range. The list ends with the number of rows that have a
-    /// key.
+    /// The position at which each range starts, for every key. The list ends with the number of
+    /// rows that have a key.
     pub(super) starts: Vec<u32>,
     pub(super) ts: Pages<i64>,
     numbers: Option<Pages<u32>>,

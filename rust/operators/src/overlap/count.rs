@@ -1,9 +1,9 @@
-//! Counts the right rows that overlap each left row, without listing them.
+//! Counts the right rows that overlap each left row. The rows are not listed.
 //!
-//! A right row overlaps a left row unless it ends before the left row starts, or starts after the
-//! left row ends. No row can do both. The count is therefore a difference: the number of right rows
-//! of the key that start before the left row's end, minus the number of those that end before its
-//! start:
+//! A right row overlaps a left row unless the right row ends before the left row starts or starts
+//! after the left row ends. These two cases are mutually exclusive. The count is therefore a
+//! difference: the number of right rows of the key that start before the left row's end, minus the
+//! number of those that end before its start:
 //!
 //! ```text
 //!   left                ├───────────┤
@@ -11,21 +11,19 @@
 //!   right ends       1 │  2    3     4    5       1 ends before its start: 3 overlap
 //! ```
 //!
-//! Row numbers are not needed. If left rows are sorted by start, or if there are few of them, they
-//! are followed through the sorted starts and the sorted ends of each key ([`follow`]). Other left
-//! rows are not sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are
-//! sorted only as far as the lookups require.
+//! Row numbers are not needed. If left rows are sorted by start, or if there are only a few, they
+//! are followed through each key's sorted starts and sorted ends ([`follow`]). Other left rows are
+//! not sorted. Instead, both numbers are looked up ([`look_up`]), and starts and ends are sorted
+//! only as far as the lookups require.
 //!
-//! The work is O((n + m) log m), regardless of the number of pairs. The starts and the ends of
+//! Counting takes O((n + m) log m) time, regardless of the number of pairs. The starts and ends of
 //! right rows are copied, which takes 16 bytes per row. If the left rows are unsorted, positions
-//! are stored as well, which takes up to 4 bytes for each start and each end. Each left row takes 8
-//! bytes.
+//! are stored as well. They take up to 4 bytes per start and per end. Each left row takes 8 bytes.
 //!
 //! # Sources
 //!
-//! Counting by two searches is the method used by BITS: Layer, Skadron, Robins, Hall and Quinlan,
-//! "Binary Interval Search: a scalable algorithm for counting interval intersections"
-//! (Bioinformatics 29, 2013).
+//! BITS also counts with two searches: Layer, Skadron, Robins, Hall and Quinlan, "Binary Interval
+//! Search: a scalable algorithm for counting interval intersections" (Bioinformatics 29, 2013).
 
 use super::IntervalColumns;
 use crate::driver::{Driver, Stopped};
@@ -85,7 +83,7 @@ pub fn count_overlaps(
 /// Counts the right rows that end before a left row starts, and the right rows that start before it
 /// ends.
 struct StartEndCounter<'a> {
-    /// The position at which each key's right rows begin.
+    /// The position at which each key's right rows start.
     of_keys: &'a [u32],
     /// The sorted starts of each key's right rows.
     starts: &'a [i64],
@@ -96,7 +94,7 @@ struct StartEndCounter<'a> {
 }
 
 impl Follow for StartEndCounter<'_> {
-    /// The number of right rows that have ended, and the number of right rows that have started.
+    /// The number of right rows that have ended, and the number that have started.
     type Place = Run;
     type Output = Run;
 

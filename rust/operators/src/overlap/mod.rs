@@ -10,21 +10,21 @@
 //! ```
 //!
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and sorted by start
-//!    within each key. The partners that start within a left row are then adjacent.
-//! 2. *Windows* ([`windows`]): the partners that start before a left row are still open when the
-//!    left row starts. Lists of the open rows are stored for certain times. All lists together have
-//!    at most as many entries as there are rows. A left row is compared with at most twice the
-//!    number of its partners, or with seven more rows than it has partners.
+//!    within each key. Partners that start within the same left row are then adjacent.
+//! 2. *Windows* ([`windows`]): the other partners start before the left row and are still open when
+//!    it starts. Lists of the open rows are stored for certain times. All lists together have at
+//!    most as many entries as there are rows. A left row with `p` partners is compared with at most
+//!    `2 * p` or `p + 7` rows, whichever is more.
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
 //!    that starts before its end. From one left row of a key to the next, both the list and the
 //!    right row move only a little.
 //! 4. *List* ([`Overlaps::matches`]): compares the left row with the rows in that list, and with
 //!    the rows that start between the time of the list and the end of the left row.
 //!
-//! The work is O(n log n + m log m + pairs) regardless of the lengths of rows. A few long rows are
-//! stored in lists and do not slow down the search for other rows. If the right rows are not sorted
-//! by start, the partners of each left row are sorted as well. Computing only the number of pairs
-//! is cheaper ([`count_overlaps`]).
+//! The join takes O(n log n + m log m + pairs) time, regardless of the lengths of rows. A few long
+//! rows are stored in lists and do not slow down the search for other rows. If the right rows are
+//! not sorted by start, the partners of each left row are sorted as well. Computing only the number
+//! of pairs is cheaper ([`count_overlaps`]).
 //!
 //! # Trade-offs
 //!
@@ -35,7 +35,7 @@
 //!
 //! # Sources
 //!
-//! The lists are the window lists of Chazelle, "Filtering Search: A New Approach to
+//! The lists are the window lists from Chazelle, "Filtering Search: A New Approach to
 //! Query-Answering" (SIAM Journal on Computing 15, 1986). A list is rebuilt once half of its rows
 //! are closed.
 //!
@@ -44,7 +44,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `windows.rs` | lists of the rows that are open at certain times |
-//! | `count.rs` | the number of pairs of each left row |
+//! | `count.rs` | the number of pairs for each left row |
 
 mod count;
 mod windows;
@@ -67,9 +67,9 @@ pub struct IntervalColumns<'a> {
     pub starts: &'a [i64],
     /// The end of each row, inclusive.
     pub ends: &'a [i64],
-    /// The dense key of each row, below the join's number of keys, or
-    /// [`NO_KEY`](crate::rows::NO_KEY) for a row that has no match. `None` if all rows have the
-    /// same key.
+    /// The dense key of each row. Each key is less than the join's number of keys, or is
+    /// [`NO_KEY`](crate::rows::NO_KEY) if the row has no match. `None` if all rows have the same
+    /// key.
     pub keys: Option<&'a [u32]>,
 }
 
@@ -116,8 +116,8 @@ pub struct Overlaps {
 
 impl Overlaps {
     /// Finds the reach of each left row among the right rows. `key_count` must be greater than
-    /// every key on both sides. Rows that end before they start are compared like all others, but
-    /// the bounds on work and memory do not hold for them.
+    /// every key on both sides. Rows that end before they start are also compared, but the bounds
+    /// on time and memory do not apply to them.
     ///
     /// # Panics
     ///
@@ -167,7 +167,8 @@ impl Overlaps {
         start..self.reached.len().min(start + rows)
     }
 
-    /// Returns the matches of the left rows in `page`, given the start of each left row.
+    /// Returns the matches of the left rows in `page`. The caller passes the start of each left
+    /// row.
     pub fn matches(
         &self,
         starts: &[i64],

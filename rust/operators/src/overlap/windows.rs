@@ -2,7 +2,7 @@
 //!
 //! A *window* begins at a certain time. The window lists the rows of a key that started before that
 //! time and end at that time or later. A row that is open at a given time is therefore in the list
-//! of the last window that begins before this time, or has started since then.
+//! of the last window that begins before this time, or it has started since that window began.
 //!
 //! A new window begins once as many rows have ended in the current window as are still open. Until
 //! then, more than half of the rows that were listed or have started since are still open. The new
@@ -30,7 +30,7 @@ pub(super) struct WindowReach {
     pub(super) end: u32,
 }
 
-/// A window. The list of a window ends where the list of the next window begins.
+/// A window. Each window's list ends where the next window's list begins.
 #[derive(Clone, Copy, Debug)]
 struct OverlapWindow {
     /// The position of the first row that starts in the window.
@@ -42,7 +42,7 @@ struct OverlapWindow {
 /// The windows over the right rows, for all keys.
 #[derive(Debug)]
 pub(super) struct OverlapWindows {
-    /// The first window of each key, followed by the number of windows.
+    /// For each key, the number of its first window. The last entry is the number of windows.
     starts: Vec<u32>,
     /// The start time of each window. The first window of a key begins at the earliest possible
     /// time.
@@ -59,10 +59,10 @@ pub(super) struct OverlapWindows {
     ascending: bool,
 }
 
-/// The windows of a range of keys.
+/// The windows for a range of keys.
 #[derive(Default)]
 struct KeyWindows {
-    /// The number of windows of each key.
+    /// The number of windows for each key.
     counts: Vec<u32>,
     times: Vec<i64>,
     windows: Vec<OverlapWindow>,
@@ -71,7 +71,7 @@ struct KeyWindows {
 
 impl OverlapWindows {
     /// Creates the windows of rows that are grouped by key and start. `ends` contains the end of
-    /// each row, and `sorted_ends` contains the sorted ends of each key.
+    /// each row, and `sorted_ends` contains each key's ends in sorted order.
     pub(super) fn new(
         groups: &Groups<'_>,
         ends: &[i64],
@@ -155,8 +155,8 @@ impl OverlapWindows {
         (next.list - window.list) as usize + reached.end.saturating_sub(window.first) as usize
     }
 
-    /// Appends to `rows`, in row order, the right rows that overlap a left row with this start, and
-    /// returns the number of appended rows. `places` is memory for reuse.
+    /// Finds the right rows that overlap a left row with this start, and appends them to `rows` in
+    /// row order. Returns the number of appended rows. `places` is memory for reuse.
     #[inline]
     pub(super) fn list(
         &self,

@@ -10,13 +10,13 @@ use super::numbers::{Number, Numbers, Operand, with_values};
 /// The form in which codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One bitmap of rows per code, for a small number of codes.
+    /// One bitmap of rows per code, used if there are only a few codes.
     Bitmaps,
     /// Numbers of 16 bits.
     Words,
 }
 
-/// A column's codes. A larger number never has a smaller code, so a range of numbers corresponds to
+/// A column's codes. Larger numbers never have smaller codes, so a range of numbers corresponds to
 /// a range of codes.
 #[derive(Debug)]
 pub(super) struct Codes {

@@ -7,8 +7,8 @@ use super::Term;
 use super::numbers::{Number, Numbers, Operand, with_values};
 use crate::rows::Side;
 
-/// A column of ranks, stored relative to the rank of the smallest number. The rank of a number that
-/// matches nothing is above every range.
+/// A column of ranks. Ranks are stored relative to the rank of the smallest number. The rank of a
+/// number that matches nothing is above every range.
 #[derive(Debug)]
 pub(super) struct RankColumn {
     /// The index of the term to which the column belongs.
@@ -76,7 +76,7 @@ impl RankColumn {
         })
     }
 
-    /// Appends rows of the operand, and returns whether all their numbers fit.
+    /// Appends rows of the operand. Returns whether all of their numbers fit.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) -> bool {
         let most = match self.ranks {
             Ranks::U32(_) => u64::from(u32::MAX) - 1,
@@ -101,7 +101,7 @@ impl RankColumn {
         })
     }
 
-    /// Returns the part of a range of ranks that can contain numbers of this column.
+    /// Restricts a range of ranks to the part that can contain numbers from this column.
     pub(super) fn span(&self, low: u64, high: u64) -> Option<Span<u64>> {
         let (low, high) = (low.max(self.base), high.min(self.base + self.reach));
         (low <= high).then(|| Span { low: low - self.base, width: high - low })

@@ -9,9 +9,9 @@
 //! A run is a range in time order, whereas the matching values form a range in value order.
 //! Positions are therefore sorted by value within each block. Blocks are about as long as runs. A
 //! block then has few candidates outside the run, and a run touches few blocks. The candidates in a
-//! block are adjacent, so their positions and their values in the second column can be scanned. If
-//! a row's range has too many candidates, the row is compared with the whole run instead. In a
-//! growing window, positions that do not fill a block yet are also compared.
+//! block are adjacent, so their positions and second-column values can be scanned. If a row's range
+//! has too many candidates, the row is compared with the whole run instead. In a growing window,
+//! positions that do not fill a block yet are also compared.
 
 use std::ops::Range;
 
@@ -35,12 +35,12 @@ const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 /// With fewer pairs than this, an index does not save enough to justify the cost of a sample.
 const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
-/// The number of new rows in a sample from which costs are estimated, and the number of positions
-/// that are sampled in each row's run.
+/// The size of the sample from which costs are estimated: the number of new rows, and the number of
+/// positions in each row's run.
 const SAMPLE: (usize, usize) = (256, 1 << 10);
 
-/// The smallest block size, as the binary logarithm of the number of positions. In a block of this
-/// size, a lookup costs as much as comparing all positions.
+/// The binary logarithm of the smallest block size, which is a number of positions. In a block of
+/// this size, a lookup costs as much as comparing all positions.
 const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 
 /// The first column of a window, divided into blocks that are each sorted by rank.
@@ -48,7 +48,7 @@ const LEAST_SHIFT: u32 = if cfg!(test) { 2 } else { 11 };
 pub struct Index {
     /// A block has 2^shift positions.
     shift: u32,
-    /// Ranks with the highest bit inverted, so that they are ordered correctly as signed numbers.
+    /// Ranks with the highest bit inverted, so that they sort correctly as signed numbers.
     ranks: Vec<i64>,
     places: Vec<u32>,
     /// The second column in the same order, if there is one.
@@ -65,7 +65,7 @@ fn signed(rank: u64) -> i64 {
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// `true` if the window grows with these rows, so that its last positions may not fill a block.
+    /// `true` if the window grows with these rows. Its last positions may then not fill a block.
     pub(crate) is_growing: bool,
 }
 
@@ -128,7 +128,7 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// Creates an index of a window with blocks of 2^shift positions. The index contains no
+    /// Creates an index on a window, with blocks of 2^shift positions. The index contains no
     /// positions yet.
     pub(super) fn new(window: &ScanColumns, shift: u32) -> Self {
         let second = window.columns().get(1).map(|column| column.ranks_at(&[]));
@@ -219,8 +219,8 @@ impl Index {
         looked_at
     }
 
-    /// Appends those positions of a stretch that are in the run and whose rows match the new row in
-    /// the other columns. The positions are appended in ascending order.
+    /// Appends the positions in a stretch that are in the run, provided that their rows match the
+    /// new row in the other columns. The positions are appended in ascending order.
     fn stay(
         &self,
         window: &ScanColumns,
@@ -265,7 +265,7 @@ impl Index {
     }
 }
 
-/// Returns the length of a new row's run, and the estimated share of the run that is in the row's
+/// Returns the length of a new row's run. Also estimates what share of the run is in the row's
 /// range.
 fn sample(window: &ScanColumns, ranges: &Ranges, row: usize, run: &Range<u32>) -> (f64, f64) {
     if run.is_empty() || ranges.is_empty(row) {

@@ -7,13 +7,13 @@
 //!   x = 12   ───────▶ [ 2, 22] ──┘ four rows' ranges against one tile of it
 //! ```
 //!
-//! A [`Term`] relates a number in the left row to a number in the right row, for example `left.x <=
-//! right.a + 10`. Given a new row, the term determines the range of matching numbers in the window
-//! ([`relation`]). Numbers are stored as unsigned integers with the same order ([`numbers`]). A
-//! subtraction and a comparison are then sufficient to test a pair of numbers of any type
+//! A [`Term`] relates a number in the left row to a number in the right row. One example is
+//! `left.x <= right.a + 10`. Given a new row, the term determines the range of matching numbers in
+//! the window ([`relation`]). Numbers are stored as unsigned integers with the same order
+//! ([`numbers`]). A subtraction and a comparison then suffice to test a pair of numbers of any type
 //! ([`ScanColumns`]). If codes are faster to compare, the first two columns are also stored as
-//! 16-bit codes, or as bitmaps for a smaller number of codes. Only the few pairs that pass this
-//! test are tested exactly.
+//! 16-bit codes, or as bitmaps if there are few codes. Only the few pairs that pass this test are
+//! tested exactly.
 //!
 //! If few pairs match and windows are long, rows are looked up by value instead of being compared
 //! ([`Index`]).
@@ -55,7 +55,7 @@ use tidegate_structures::simd::scan::Span;
 use crate::rows::Side;
 use numbers::Number;
 
-/// The rank of a row's number, and the range of ranks that the row matches on the other side.
+/// The rank of a row's number, and the range of ranks on the other side that the row matches.
 /// `None` if the row matches nothing.
 pub type RankAndTakes = Option<(u64, Span<u64>)>;
 
@@ -69,9 +69,9 @@ pub struct Term {
 
 impl Term {
     /// Creates the condition between a left number and a right number. Returns `None` if the
-    /// condition has to be evaluated separately for each pair. Separate evaluation is necessary if
-    /// a number could overflow, or if a side contains both the smallest and the largest 64-bit
-    /// value. In the latter case, no rank is left for rows without a number.
+    /// condition has to be evaluated separately for each pair. Separate evaluation is needed if a
+    /// number could overflow, or if a side contains both the smallest and the largest 64-bit value.
+    /// In the latter case, no rank is left for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)
@@ -100,8 +100,8 @@ impl Term {
         Term { left: left.clone(), right: right.clone(), relation: self.relation.clone() }
     }
 
-    /// Extends the ranges of numbers like [`append`](Self::append), but does not store the numbers
-    /// of the rows.
+    /// Extends the ranges of numbers like [`append`](Self::append), but does not store the rows'
+    /// numbers.
     pub fn widen(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.widen(left);
         self.right.widen(right);
@@ -139,7 +139,7 @@ impl Term {
         self.relation.fits((&self.left.numbers, left), (&self.right.numbers, right))
     }
 
-    /// Returns the rank of a row on a side, and the range of ranks that the row matches.
+    /// Returns the rank of a row on the given side, and the range of ranks that the row matches.
     #[inline]
     pub fn rank_and_takes(&self, side: Side, row: usize) -> RankAndTakes {
         let (own, other) = (self.operand(side), self.operand(side.other()));
@@ -151,13 +151,13 @@ impl Term {
         Some((rank, Span { low, width: high - low }))
     }
 
-    /// Returns whether each row matches exactly those rows that have one particular number.
+    /// Returns whether each row matches exactly the rows that have one particular number.
     pub fn is_equality(&self) -> bool {
         self.relation.is_equality()
     }
 
-    /// Returns whether each row matches exactly those rows whose numbers are between two limits
-    /// that depend on its own number.
+    /// Returns whether each row matches exactly the rows whose numbers are between two limits. The
+    /// limits depend on the row's own number.
     pub fn is_band(&self) -> bool {
         self.relation.is_band()
     }

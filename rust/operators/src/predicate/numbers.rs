@@ -18,10 +18,9 @@ pub enum Numbers {
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,
-    /// For each row, `true` if it has no number. `None` if every row so far has had a number.
+    /// `true` for each row that has no number. `None` if every row so far has had a number.
     missing: Option<Vec<bool>>,
-    /// The ranks of the smallest and the largest number so far, including the numbers of rows that
-    /// have been removed.
+    /// The ranks of the smallest and largest numbers so far, including those from removed rows.
     ends: Option<(u64, u64)>,
 }
 

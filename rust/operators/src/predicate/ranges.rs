@@ -7,7 +7,7 @@ use super::column::RankColumn;
 use super::scan_columns::ScanColumns;
 use crate::rows::Side;
 
-/// For each new row, the range of matching values in each column of a window.
+/// For each new row, the range of matching values in each window column.
 #[derive(Debug)]
 pub struct Ranges {
     terms: usize,
@@ -15,7 +15,7 @@ pub struct Ranges {
     spans: Vec<Span<u64>>,
     /// The ranges as codes, for the columns that have codes.
     codes: Vec<Span<u16>>,
-    /// For each row, `true` if it cannot match anything in any window.
+    /// `true` for each row that cannot match anything in any window.
     empty: Vec<bool>,
 }
 

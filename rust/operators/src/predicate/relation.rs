@@ -1,11 +1,12 @@
-//! Relations between a number in the left row and a number in the right row. If one of the numbers
-//! is given, a relation determines the range of matching numbers on the other side.
+//! Relations between a number in the left row and a number in the right row. Given one of the
+//! numbers, a relation determines the range of matching numbers on the other side.
 //!
-//! Every constraint is monotone: if one number is fixed, the constraint holds either from some
-//! limit upward or up to some limit. The search for this limit evaluates the original expression in
-//! rank order, and begins near the exact result. Rounding therefore has the same effect as in the
-//! expression. For example, the range for `right.y - 0.1 <= left.y` contains exactly the floats
-//! `right.y` that pass this test, not the numbers up to `left.y + 0.1`.
+//! Every constraint is monotone: if one number is fixed, the constraint holds either for all
+//! numbers above some limit or for all numbers below some limit. The search for this limit
+//! evaluates the original expression in rank order, and begins near the exact result. Rounding
+//! therefore has the same effect on the limit as on the expression. For example, the range for
+//! `right.y - 0.1 <= left.y` contains exactly the floats `right.y` that pass this test. This range
+//! may differ from the numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
@@ -37,7 +38,7 @@ impl std::fmt::Display for Order {
 /// A condition on the numbers of a left and a right row, computed in the type `W`. Constants are
 /// finite, except that a sum or a difference can be compared with `>= inf` or `<= -inf`. When an
 /// infinity is added to the opposite infinity, the result is NaN, which satisfies no comparison.
-/// NaN results occur only at the end of the other number's range at which these two comparisons are
+/// NaN results occur only at one end of the other number's range, where these two comparisons are
 /// false. Any other comparison with an infinity would be true at that end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constraint<W> {
@@ -105,8 +106,9 @@ impl Wide for f64 {
 
 impl Order {
     /// Returns a comparison with a constant that is equivalent to `holds` for all integers. There
-    /// must be a limit such that `holds` is true only from this limit upward, or only up to this
-    /// limit. Returns `None` if `holds` is true for all integers or for none.
+    /// must be a limit such that `holds` is true either exactly for the integers from the limit
+    /// upward, or exactly for the integers up to the limit. Returns `None` if `holds` is true for
+    /// all integers or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }
@@ -129,7 +131,7 @@ impl Order {
         }
     }
 
-    /// Returns whether this comparison holds for two numbers.
+    /// Returns whether this comparison is true for two numbers.
     pub fn holds<W: PartialOrd>(self, left: W, right: W) -> bool {
         match self {
             Order::Less => left < right,
@@ -139,7 +141,7 @@ impl Order {
         }
     }
 
-    /// Returns whether this comparison bounds the first number from above.
+    /// Returns whether this comparison sets an upper bound on the first number.
     pub fn is_less(self) -> bool {
         matches!(self, Order::Less | Order::LessOrEqual)
     }
@@ -156,8 +158,8 @@ fn holds<W: Wide>(constraint: &Constraint<W>, left: W, right: W) -> bool {
     }
 }
 
-/// Returns whether a constraint holds for all numbers of `side` above some limit, rather than for
-/// all numbers below it.
+/// Returns whether a constraint holds for all numbers on `side` above some limit rather than below
+/// it.
 fn rises_with<W>(constraint: &Constraint<W>, side: Side) -> bool {
     match constraint {
         Constraint::Compare { order, .. } | Constraint::Difference { order, .. } => {
@@ -183,8 +185,7 @@ fn turns_near<W: Wide>(constraint: &Constraint<W>, side: Side, other: W) -> W {
 }
 
 impl Constraint<i64> {
-    /// Returns whether the computation cannot overflow for any left and right numbers between these
-    /// ends.
+    /// Returns whether overflow is impossible for all left and right numbers between these bounds.
     fn fits(&self, left: (i64, i64), right: (i64, i64)) -> bool {
         match *self {
             Constraint::Compare { left_plus, right_plus, .. } => {
@@ -247,9 +248,10 @@ impl Relation {
         }
     }
 
-    /// Returns whether the relation can be computed for all numbers in these columns without
-    /// overflow, given the ranks of the columns' ends. A side without numbers can still have rows
-    /// for which the relation is computed. Such a row is treated as if its number were 0.
+    /// Returns whether the relation can be computed without overflow for all numbers in these
+    /// columns. The arguments contain the ranks of each column's smallest and largest numbers. A
+    /// side without numbers can still have rows for which the relation is computed. Such a row is
+    /// treated as if its number were 0.
     pub(super) fn fits(
         &self,
         left: (&Numbers, Option<(u64, u64)>),
@@ -271,7 +273,7 @@ impl Relation {
         }
     }
 
-    /// Returns the range of ranks on `side` that match the number in a row on the other side, or
+    /// Returns the range of ranks on `side` that match a row's number on the other side. Returns
     /// `None` if there is no match.
     pub(super) fn range(
         &self,

@@ -12,22 +12,21 @@ use super::column::{RankColumn, Ranks};
 use super::ranges::Ranges;
 use crate::rows::Side;
 
-/// The number of new rows that are compared with each part of a window while it is in a cache.
+/// The number of new rows compared with each part of a window while that part is in a cache.
 const GROUP: usize = 512;
 
-/// The number of new rows that are compared with each tile while it is in registers.
+/// The number of new rows compared with each tile while the tile is in registers.
 const TOGETHER: usize = 4;
 
-/// The number of new rows that are compared with a block of bitmaps before their candidates are
-/// tested.
+/// The number of new rows compared with a block of bitmaps before the candidates are tested.
 const AHEAD: usize = 16;
 
-/// The number of bytes of a window that stay in the first-level cache while they are compared with
-/// a group of new rows.
+/// The size, in bytes, of the part of a window that stays in the first-level cache while it is
+/// compared with a group of new rows.
 const PART_BYTES: usize = 32 << 10;
 
-/// The number of new rows on which search methods are tried, and the number of window rows for each
-/// new row.
+/// The sample with which search methods are tried: the number of new rows, and the number of window
+/// rows per new row.
 const SAMPLE: (usize, usize) = (64, 1 << 10);
 
 /// The cost of comparing one byte of a column, in picoseconds. This cost corresponds to 70 G
@@ -37,18 +36,18 @@ const BYTE_COST: f64 = 7.0;
 /// columns on an AMD EPYC with AVX2.
 const BITMAP_COST: f64 = 4.0;
 
-/// A window has bitmaps only if it has at least this many rows, because the bitmaps of a block take
-/// up memory for that many rows.
+/// A window has bitmaps only if it has at least this many rows. The bitmaps of a single block
+/// already use the memory for that many rows.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
-/// The cost of revisiting a tile that has remaining pairs, and the number of pairs in a tile.
+/// The cost of revisiting a tile that has pairs left, and the number of pairs per tile.
 const LOOK: (f64, f64) = (40_000.0, 64.0);
 /// The corresponding cost and number of pairs for bitmaps.
 const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
 /// The cost of testing a pair exactly after its codes have passed the test.
 const TEST_COST: f64 = 2_000.0;
 
-/// The rows of a window as columns, one per term of a condition.
+/// The rows of a window as columns. There is one column per term of the condition.
 #[derive(Debug)]
 pub struct ScanColumns {
     rows: usize,
@@ -60,8 +59,8 @@ pub struct ScanColumns {
 
 impl ScanColumns {
     /// Creates a window from the rows of `side`, either in the given `order` or in their own order.
-    /// Returns `None` if a column uses every 64-bit value and also has rows without a value,
-    /// because no rank is left for these rows.
+    /// Returns `None` if a column uses every 64-bit value and also has rows without a value. No
+    /// rank is then left for these rows.
     pub fn new(terms: &[Term], side: Side, order: Option<&[u32]>, rows: usize) -> Option<Self> {
         let at = |nth: usize| order.map_or(nth, |order| order[nth] as usize);
         let column = |(number, term)| RankColumn::new(number, term, side, &at, rows);
@@ -123,7 +122,7 @@ impl ScanColumns {
         }
     }
 
-    /// Chooses the order of the columns, and whether to search by codes. The choice is based on a
+    /// Chooses the column order, and decides whether to search by codes. The choice is based on a
     /// sample of the `new_rows` new rows, which are on the opposite side.
     ///
     /// The choice does not change the results.
@@ -204,8 +203,8 @@ impl ScanColumns {
         form.map_or_else(Vec::new, codes)
     }
 
-    /// For each new row, appends the positions of the matching rows in its run to `found`, in
-    /// ascending order.
+    /// For each new row, finds the matching rows in its run and appends their positions to `found`
+    /// in ascending order.
     pub fn find(&self, ranges: &Ranges, runs: &[Range<u32>], found: &mut [Vec<u32>]) {
         for first in (0..runs.len()).step_by(GROUP) {
             let group = first..runs.len().min(first + GROUP);
@@ -282,8 +281,8 @@ impl ScanColumns {
         self.columns.iter().take(2).map(RankColumn::bytes).sum()
     }
 
-    /// Returns the number of window rows that stay in a cache while they are compared with a group
-    /// of new rows.
+    /// Returns how many window rows stay in a cache while they are compared with a group of new
+    /// rows.
     fn part_rows(&self) -> usize {
         match self.codes.first().map(|codes| &codes.values) {
             None => PART_BYTES / self.column_bytes().max(1),
@@ -292,7 +291,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches a run of positions for the matches of some rows.
+    /// Searches a run of positions for rows that match the given new rows.
     fn find_in<const N: usize>(
         &self,
         ranges: &Ranges,
@@ -319,8 +318,8 @@ impl ScanColumns {
         if self.codes.is_empty() { 2 } else { 0 }
     }
 
-    /// Among the positions after the first `before`, removes those that are out of range in any
-    /// column after the first `tested` columns.
+    /// Removes the positions that are out of range in an untested column. The first `tested`
+    /// columns have already been tested. The first `before` positions are always kept.
     pub(super) fn test_rest(
         &self,
         tested: usize,
@@ -355,7 +354,7 @@ impl ScanColumns {
         }
     }
 
-    /// Searches the runs of some rows within a block of bitmaps.
+    /// Searches the runs of the given rows within a block of bitmaps.
     fn find_by_bitmaps(
         &self,
         ranges: &Ranges,
@@ -385,8 +384,8 @@ impl ScanColumns {
         }
     }
 
-    /// Appends the positions of a run that pass the test on the codes, or on the first two columns
-    /// if there are no codes.
+    /// Tests the codes of a run's positions, or the first two columns if there are no codes.
+    /// Appends the positions that pass the test.
     fn candidates<const N: usize>(
         &self,
         ranges: &Ranges,

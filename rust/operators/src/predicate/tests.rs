@@ -12,12 +12,12 @@ use crate::rows::Side;
 use proptest::prelude::*;
 use tidegate_sync::Stop;
 
-/// The number of rows per side. This number exceeds both the size of a tile and the size of a group
-/// of new rows.
+/// The number of rows per side. This number exceeds both the tile size and the size of a group of
+/// new rows.
 const ROWS: usize = 150;
 
-/// Generates a column with many equal numbers. Some of the numbers are the smallest or the largest
-/// of their type.
+/// Generates a column with many equal numbers. Some numbers are the smallest or largest of their
+/// type.
 fn operand() -> impl Strategy<Value = Operand> {
     let whole =
         prop_oneof![40 => -30_i64..30, 1 => any::<i64>(), 1 => Just(i64::MAX), 1 => Just(i64::MIN)];
@@ -91,7 +91,7 @@ fn term() -> impl Strategy<Value = Term> {
     )
 }
 
-/// Evaluates a term literally, and returns whether a pair satisfies it.
+/// Evaluates a term literally. Returns whether a pair satisfies the term.
 fn matches(term: &Term, left: usize, right: usize) -> bool {
     fn compare<W: PartialOrd>(order: Order, a: W, b: W) -> bool {
         match order {

@@ -1,5 +1,5 @@
-//! Keeps track of rows in arrival order: how long each row is needed, and which rows are emitted
-//! unmatched.
+//! Keeps track of rows in arrival order. This module determines how long each row is needed and
+//! which rows are emitted unmatched.
 //!
 //! The watermarks determine how long rows are needed and when unmatched rows are emitted. A row is
 //! *expired* once no future row can match it. Expired rows are dropped from the front of the log.
@@ -15,20 +15,21 @@ use super::{KeptColumns, Reach, Side, SideWatermarks};
 /// logs, so that tests at all layers cover packing.
 const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 
-/// The last time at which a row can be matched (`None` if it cannot be matched), and the row's
-/// number.
+/// The last time at which a row can be matched, and the row's number. The time is `None` if the row
+/// cannot be matched.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// The data that a log keeps about its rows in arrival order, in addition to their columns.
+/// Data about the rows of a log in arrival order. The log keeps this data in addition to the
+/// columns.
 #[derive(Debug)]
 pub(super) struct Arrival {
     side: Side,
     reach: Reach,
-    /// The rows that may have to be emitted unmatched, ordered by the last time at which they can
-    /// be matched. `None` if unmatched rows are never emitted. Some of these rows may have been
-    /// matched after they were added.
+    /// Rows that may have to be emitted unmatched, ordered by the last time at which they can be
+    /// matched. `None` if unmatched rows are never emitted. Some of these rows may have been
+    /// matched since they were added.
     alone: Option<BinaryHeap<Expiry>>,
-    /// If the log has more rows than this, it is checked for sparseness.
+    /// If the log has more rows than this, it is checked for expired rows.
     worth_a_look: usize,
 }
 
@@ -46,7 +47,8 @@ impl Arrival {
         self.reach.last(self.side, ts?)
     }
 
-    /// Returns whether a row is expired, given the last time at which it can be matched.
+    /// Returns whether a row has expired. The argument is the last time at which the row can be
+    /// matched.
     #[inline]
     fn is_over(&self, last: Option<i64>, now: SideWatermarks) -> bool {
         match (last, now[self.side.other() as usize]) {
@@ -97,8 +99,8 @@ impl Arrival {
         (0..columns.len() as u32).filter(is_needed).collect()
     }
 
-    /// Returns whether at least half of the rows have expired. Rows are counted again only after
-    /// the log has grown to twice the number of rows that were needed at the last count.
+    /// Returns whether at least half of the rows have expired. After each count, rows are counted
+    /// again only once the log has twice as many rows as were needed at that count.
     pub(super) fn is_sparse(&mut self, columns: &impl KeptColumns, now: SideWatermarks) -> bool {
         let rows = columns.len();
         if rows <= self.worth_a_look {

@@ -2,12 +2,12 @@
 
 use super::{Interval, Reach, Retention};
 
-/// The period in which rows can be matched by later rows, for each side.
+/// For each side, the period in which rows can be matched by later rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Extent {
     /// Rows can be matched within their reach in time.
     Time(Reach),
-    /// Rows can be matched until this many rows have arrived after them on their side.
+    /// A row can be matched until this many more rows have arrived on its side.
     Rows([u64; 2]),
 }
 

@@ -35,8 +35,8 @@ impl How {
         matches!(self, How::Right | How::Full)
     }
 
-    /// Returns whether matches have to be tracked for a side, either because its rows may be
-    /// emitted unmatched or because they are emitted only once.
+    /// Returns whether matches have to be tracked for a side. They are tracked if the side's rows
+    /// may be emitted unmatched or are emitted only once.
     pub fn marks(self, side: Side) -> bool {
         match side {
             Side::Left => self.keeps_left() || !self.pairs(),

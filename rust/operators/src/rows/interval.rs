@@ -13,11 +13,11 @@ pub enum Closed {
     Neither,
 }
 
-/// The times of matching right rows, relative to the time of a left row. An end that is `None` is
+/// The times of matching right rows, relative to the left row's time. An end that is `None` is
 /// unbounded.
 ///
-/// Arithmetic is exact: an end outside the 64-bit range admits either all rows or none, as it would
-/// with unlimited precision.
+/// Arithmetic is exact, as with unlimited precision: an end outside the 64-bit range admits either
+/// all rows or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     /// The lower end.
@@ -28,27 +28,27 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Determines the first and the last time of the right rows that match a left row. Codes of other
+/// Determines the first and the last time of the right rows that match a left row. Codes for other
 /// values can be used instead of times. Such codes are integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
     /// `true` if both ends are nondecreasing whenever the left rows of a key are in time order.
     const RISING: bool = true;
 
-    /// Returns the first and the last matching time for the left row with this number and time, or
-    /// `None` if it matches nothing.
+    /// Returns the first and last matching times for the left row with this number and time.
+    /// Returns `None` if the row matches nothing.
     fn at(&self, row: usize, ts: i64) -> Option<(i64, i64)>;
 
-    /// Returns two distances. A right row is too early for a left row if its time minus the left
-    /// row's time is at most the first distance. A right row is not too late if this difference is
-    /// at most the second distance. Returns `None` if these conditions are not exact in 64 bits for
-    /// all left times from `first` to `last`.
+    /// Returns two distances. A right row is too early for a left row if `right time - left time`
+    /// is at most the first distance. A right row is not too late if this difference is at most the
+    /// second distance. Returns `None` if these conditions are not exact in 64 bits for all left
+    /// times from `first` to `last`.
     fn distances(&self, _first: i64, _last: i64) -> Option<(i64, i64)> {
         None
     }
 }
 
-/// The first and the last matching time for each left row, indexed by row number. A row whose first
-/// time is after its last time matches nothing.
+/// The first and last matching times for each left row, indexed by row number. If the first time is
+/// after the last time, the row matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RowEnds<'a> {
     /// The first matching time of each row.
@@ -97,7 +97,7 @@ impl Interval {
         Interval { lower: Some(-steps(right)), upper: Some(steps(left)), closed: Closed::Both }
     }
 
-    /// Returns the first and the last matching time for a left row at `ts`, or `None` if no time
+    /// Returns the first and last matching times for a left row at `ts`, or `None` if no time
     /// matches.
     #[inline]
     pub fn at(&self, ts: i64) -> Option<(i64, i64)> {

@@ -10,8 +10,7 @@ use crate::driver::Driver;
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
 /// The rows of each side are numbered from 0, starting with the first row that arrives. Results
-/// identify a row by its *offset*, which is its distance from the oldest row that is still kept on
-/// the same side.
+/// identify a row by its *offset*, the distance from the oldest kept row on the same side.
 ///
 /// ```
 /// use tidegate_operators::driver::Driver;
@@ -39,19 +38,19 @@ use crate::driver::Driver;
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows. The arguments are the time and side of each row, and
-    /// the values of the rows on both sides. In merged order, a row must not be earlier than any
-    /// row of an earlier epoch. In arrival order, all left rows precede all right rows, regardless
-    /// of their times.
+    /// the values on both sides. In merged order, a row must not be earlier than any row of an
+    /// earlier epoch. In arrival order, all left rows precede all right rows, regardless of their
+    /// times.
     ///
     /// # Panics
     ///
-    /// Panics if the join does not currently [take rows](Self::takes_rows), or if the number of
-    /// values does not match the number of rows.
+    /// Panics if the join is not currently able to [take rows](Self::takes_rows), or if the number
+    /// of values differs from the number of rows.
     fn begin(&mut self, driver: &Driver, ts: Vec<i64>, sides: Vec<Side>, values: V);
 
     /// Returns whether all rows so far could be compared by value. If the result is `false`, it
-    /// never becomes `true` again. The join then returns every pair that matches by time or row
-    /// number, and the filter has to compare the values.
+    /// never becomes `true` again. From then on, the join returns every pair that matches by time
+    /// or row number, so the filter has to compare the values.
     fn compares(&self) -> bool {
         true
     }
@@ -64,7 +63,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// have been returned.
     fn is_done(&self) -> bool;
 
-    /// Returns whether the join has its own threads, which keep working between calls.
+    /// Returns whether the join has its own threads. Such threads keep working between calls.
     fn has_threads(&self) -> bool {
         false
     }
@@ -81,16 +80,16 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         None
     }
 
-    /// Finds the results for more rows of the epoch. If a pause has been requested, the method may
-    /// find no results. After an error, the join can no longer be used.
+    /// Finds the results for more rows of the epoch. If a pause has been requested, this method may
+    /// return no results. After an error, the join can no longer be used.
     fn advance(
         &mut self,
         driver: &Driver,
         filter: Option<&Filter<'_>>,
     ) -> Result<Progress, JoinError>;
 
-    /// Returns the results for one of the pieces that the last call of [`advance`](Self::advance)
-    /// returned. Several threads can call this method at the same time.
+    /// Returns the results for one piece. The piece must be from the last call of
+    /// [`advance`](Self::advance). Several threads can call this method at the same time.
     fn assemble(&self, _rows: Range<usize>) -> Results {
         unreachable!("a join without pieces does not assemble any")
     }
@@ -105,7 +104,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// no rows can be added unless [`refill`](Self::refill) is called.
     fn flush(&mut self) {}
 
-    /// Undoes the effect of a [`flush`](Self::flush), given the values of the kept rows.
+    /// Undoes the effect of a [`flush`](Self::flush). The argument contains the values of the kept
+    /// rows.
     fn refill(&mut self, _values: V) {}
 
     /// Returns the unmatched rows that no row at `now` or later can match, in order. Either the
@@ -118,9 +118,9 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// remains.
     fn purge(&mut self, now: SideWatermarks);
 
-    /// In arrival order, returns the offsets of the rows on a side that can still be matched by a
-    /// row at `now` or later. The epoch must be done, and [`purge`](Self::purge) must have been
-    /// called with `now`.
+    /// If rows are in arrival order, returns the offsets of those rows on a side that can still be
+    /// matched by a row at `now` or later. The epoch must be done, and [`purge`](Self::purge) must
+    /// have been called with `now`.
     fn needed(&self, _side: Side, _now: SideWatermarks) -> Option<Vec<u32>> {
         None
     }
@@ -139,12 +139,12 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// Returns how many rows are kept on a side.
     fn rows(&self, side: Side) -> usize;
 
-    /// Returns, for each kept row on a side, whether it has been matched. The list is empty if
-    /// matches are not tracked. Also returns the number of settled rows. For these rows, it is
-    /// known whether they are emitted unmatched.
+    /// For each kept row on a side, returns whether the row has been matched. The list is empty if
+    /// matches are not tracked. Also returns the number of settled rows. It is already known
+    /// whether these rows are emitted unmatched.
     fn matched(&self, side: Side) -> (Vec<bool>, usize);
 
-    /// Returns the number of candidate pairs that each thread of the join has compared.
+    /// Returns the number of candidate pairs compared by each of the join's threads.
     fn comparisons(&self) -> Vec<u64>;
 
     /// Returns the memory used in addition to the rows themselves, in bytes.
@@ -154,7 +154,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     ///
     /// # Panics
     ///
-    /// Panics if this join has already received rows, or if the number of values does not match the
+    /// Panics if this join has already received rows, or if the number of values differs from the
     /// number of rows.
     fn restore(&mut self, kept: &[SavedRows; 2], values: V);
 

@@ -1,10 +1,10 @@
-//! Columns in which a join keeps data about its rows.
+//! Columns in which a join stores data about its kept rows.
 
 use std::fmt::Debug;
 use std::ops::{Index, IndexMut};
 
-/// The columns that a join keeps for its rows. A row is identified by its *offset*, its distance
-/// from the oldest row that is still kept.
+/// The columns that a join keeps for its rows. A row is identified by its *offset*, the distance
+/// from the oldest kept row.
 pub trait KeptColumns: Debug {
     /// Returns the number of kept rows.
     fn len(&self) -> usize;

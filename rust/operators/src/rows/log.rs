@@ -18,9 +18,10 @@ pub struct SavedRows {
 /// first row that arrived on that side. Offsets are counted from the oldest row that is still kept,
 /// whose number is [`RowLog::first`].
 ///
-/// In merged order, a row is *settled* once no later row can match it and it has been checked for
-/// matches. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
-/// never settled, because unmatched rows are not emitted in the order in which rows are dropped.
+/// In merged order, a row is *settled* once it has been checked for matches and no later row can
+/// match it. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
+/// never settled, because the order in which unmatched rows are emitted differs from the order in
+/// which rows are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -35,13 +36,14 @@ pub struct RowLog<C> {
 }
 
 impl<C: KeptColumns> RowLog<C> {
-    /// Creates a log for one side of a join of type `how`. The columns must not contain any rows.
+    /// Creates a log for one side of a join. `how` is the type of the join. The columns must not
+    /// contain any rows.
     pub fn new(side: Side, how: How, columns: C) -> Self {
         let matched = how.marks(side).then(KeptColumn::default);
         RowLog { side, first: 0, columns, matched, settled: 0, arrival: None }
     }
 
-    /// Converts this log to arrival order. The rows of the log match rows of the other side within
+    /// Converts this log to arrival order. Rows in the log match rows on the other side within
     /// `reach`. The log must be empty.
     #[must_use]
     pub fn in_arrival_order(self, how: How, reach: Reach) -> Self {
@@ -83,7 +85,7 @@ impl<C: KeptColumns> RowLog<C> {
         self.len() == 0
     }
 
-    /// Returns the offset of a kept row, given the low bits of its number.
+    /// Converts the low bits of a kept row's number to the row's offset.
     #[inline]
     pub fn offset(&self, number: u32) -> usize {
         number.wrapping_sub(self.first as u32) as usize
@@ -124,8 +126,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns, for each row, whether it has been matched. Also returns the number of settled rows.
-    /// The list is empty if matches are not tracked.
+    /// For each row, returns whether the row has been matched. Also returns the number of settled
+    /// rows. The list is empty if matches are not tracked.
     pub fn matched(&self) -> (Vec<bool>, usize) {
         let matched = self.matched.as_ref().map(|matched| matched.as_slice().to_vec());
         (matched.unwrap_or_default(), self.settled)
@@ -137,7 +139,7 @@ impl<C: KeptColumns> RowLog<C> {
         self.matched.is_some()
     }
 
-    /// Marks the row at an offset as matched, and returns whether this is its first match.
+    /// Marks the row at an offset as matched. Returns whether this is the row's first match.
     #[inline]
     pub fn set_matched(&mut self, offset: u32) -> bool {
         let matched = self.matched.as_mut().expect("matches are tracked");
@@ -152,9 +154,9 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// For joins in merged order: finds the oldest unmatched row that is not yet settled, provided
-    /// that no row at `now` or later can match it. Returns the last time at which the row could be
-    /// matched, the row's time, and its offset.
+    /// For joins in merged order: finds the oldest unmatched row that is not yet settled. Returns
+    /// this row only if no row at `now` or later can match it. The result contains the last time at
+    /// which the row could be matched, the row's time, and the row's offset.
     #[inline]
     pub fn unmatched(&mut self, extent: &Extent, now: SideWatermarks) -> Option<(i64, i64, u32)> {
         if !self.is_outer() {
@@ -174,7 +176,7 @@ impl<C: KeptColumns> RowLog<C> {
         None
     }
 
-    /// If rows are in arrival order, returns the offset of the next unmatched row that no row at
+    /// For joins in arrival order: returns the offset of the next unmatched row that no row at
     /// `now` or later can match. Each row is returned only once.
     pub fn next_alone(&mut self, now: SideWatermarks) -> Option<u32> {
         let (arrival, matched) = (self.arrival.as_mut()?, self.matched.as_ref()?);
@@ -205,8 +207,8 @@ impl<C: KeptColumns> RowLog<C> {
         }
     }
 
-    /// Returns the number of rows before the oldest row that can still be matched by a row at `now`
-    /// or later.
+    /// Finds the oldest row that can still be matched by a row at `now` or later, and returns the
+    /// number of rows before it.
     pub fn over(&self, extent: &Extent, now: SideWatermarks) -> usize {
         if let Some(arrival) = &self.arrival {
             return arrival.over(&self.columns, now);
@@ -259,8 +261,8 @@ impl<C: KeptColumns> RowLog<C> {
         self.arrival.as_ref().map(|arrival| arrival.needed(&self.columns, now))
     }
 
-    /// Returns the rows of each side that are [`needed`](Self::needed), if at least half of one
-    /// side's rows are not needed.
+    /// Returns the rows on each side that are [`needed`](Self::needed), provided that at least half
+    /// of the rows on one side are not needed.
     pub fn needed_if_sparse(
         logs: &mut [RowLog<C>; 2],
         now: SideWatermarks,
@@ -276,7 +278,7 @@ impl<C: KeptColumns> RowLog<C> {
         Some([left?, right?])
     }
 
-    /// Keeps only the rows at these offsets and renumbers them without gaps, starting at
+    /// Keeps only the rows at these offsets. Renumbers these rows without gaps, starting at
     /// [`first`](Self::first). `keep` must keep the same rows in the columns.
     pub fn retain(&mut self, offsets: &[u32], keep: impl FnOnce(&mut C)) {
         keep(&mut self.columns);

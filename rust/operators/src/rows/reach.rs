@@ -1,4 +1,5 @@
-//! The times at which rows of the two sides match each other, as integers with both ends included.
+//! Determines the times at which rows on the two sides match each other. Times are integers, and
+//! both ends are included.
 
 use super::{Closed, Interval, Side};
 
@@ -6,8 +7,8 @@ use super::{Closed, Interval, Side};
 /// cannot overflow.
 #[derive(Clone, Copy, Debug)]
 pub struct Reach {
-    /// For a row on each side, the smallest and the largest difference between the `ts` of a
-    /// matching row on the other side and its own `ts`.
+    /// For a row on each side, the smallest and largest values of `other.ts - row.ts`, where
+    /// `other` is a matching row on the other side.
     offsets: [(i128, i128); 2],
     /// The smallest offsets as 64-bit integers, if they fit. Saturating addition then yields the
     /// same result as exact addition with clamping.
@@ -30,7 +31,7 @@ impl Reach {
         Reach { offsets: [(low, high), (-high, -low)], short }
     }
 
-    /// Returns the first time at which a row on the other side matches a row of `side` at `ts`.
+    /// Returns the first time at which a row on the other side matches a row on `side` at `ts`.
     /// Returns the latest possible time if there is no match.
     #[inline]
     pub fn first(&self, side: Side, ts: i64) -> i64 {
@@ -41,8 +42,8 @@ impl Reach {
         first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Returns the last time at which a row on the other side matches a row of `side` at `ts`, or
-    /// `None` if no time matches.
+    /// Returns the last time at which a row on the other side matches a row on `side` at `ts`.
+    /// Returns `None` if no time matches.
     #[inline]
     pub fn last(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];
@@ -51,14 +52,14 @@ impl Reach {
         (!none).then_some(high.min(i64::MAX.into()) as i64)
     }
 
-    /// Returns the first and the last time at which a row on the other side matches a row of `side`
-    /// at `ts`, or `None` if no time matches.
+    /// Returns the first and last times at which a row on the other side matches a row on `side` at
+    /// `ts`. Returns `None` if no time matches.
     #[inline]
     pub fn times(&self, side: Side, ts: i64) -> Option<(i64, i64)> {
         Some((self.first(side, ts), self.last(side, ts)?))
     }
 
-    /// Returns the first time on the other side that is too late to match a row of `side` at `ts`.
+    /// Returns the first time on the other side that is too late to match a row on `side` at `ts`.
     /// The result is correct only if it is not after `ts`. Returns the earliest possible time if no
     /// time matches.
     #[inline]
@@ -66,23 +67,23 @@ impl Reach {
         self.last(side, ts).map_or(i64::MIN, |last| last.saturating_add(1))
     }
 
-    /// Returns whether later rows can match a row of `side` at all. Later rows have times at or
-    /// after the time of the row of `side`.
+    /// Returns whether later rows can match a row on `side` at all. A later row has the same time
+    /// as that row or a later time.
     #[inline]
     pub fn is_stored(&self, side: Side) -> bool {
         let (low, high) = self.offsets[side as usize];
         high >= 0 && low <= high
     }
 
-    /// Returns whether a row of `side` matches all earlier rows on the other side that are not too
+    /// Returns whether a row on `side` matches all earlier rows on the other side that are not too
     /// old.
     #[inline]
     pub fn takes_all(&self, side: Side) -> bool {
         self.offsets[side as usize].1 >= 0
     }
 
-    /// Returns the time after which no later row can match a row of `side` at `ts`, or `None` if
-    /// there is no such time.
+    /// Returns the time after which no later row can match a row on `side` at `ts`. Returns `None`
+    /// if there is no such time.
     #[inline]
     pub fn last_matchable(&self, side: Side, ts: i64) -> Option<i64> {
         let (low, high) = self.offsets[side as usize];

@@ -14,13 +14,13 @@ use tidegate_structures::memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Rows with event times, in the order in which they were pushed.
+/// Rows with event times, in push order.
 pub trait PushedRows: Clone {
     /// Event times.
     fn ts(&self) -> &[i64];
 }
 
-/// A row that was before the watermark of its source when it arrived.
+/// A row that was before its source's watermark when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRow {
     /// The position of the row in its push.
@@ -40,7 +40,7 @@ pub enum ReleasedRows<P> {
         ts: Vec<i64>,
         /// The payloads that contain the rows.
         payloads: Vec<P>,
-        /// For each row, the index of its payload and its row number in that payload.
+        /// For each row, the index of its payload and the row number within that payload.
         places: Vec<(u32, u32)>,
     },
 }
@@ -48,15 +48,15 @@ pub enum ReleasedRows<P> {
 /// Holds back the rows of a source until they are in time order.
 ///
 /// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
-/// which are released. This step can fail if memory runs out. [`commit`](Self::commit) then applies
-/// the draft. A dropped draft has no effect.
+/// which rows are released. Preparation can fail if memory runs out. [`commit`](Self::commit) then
+/// applies the draft. A dropped draft has no effect.
 #[derive(Debug)]
 pub struct Reorder<P> {
     lateness: Option<i64>,
     watermark: i64,
     /// Pushes with rows that have not been released, indexed by push number.
     pending: BTreeMap<u64, PendingPush<P>>,
-    /// The time of the next row of each pending push, and the number of the push. With this index,
+    /// For each pending push, the time of its next row and the number of the push. With this index,
     /// a release visits only the pushes that have rows to release.
     next: BTreeSet<(i64, u64)>,
     pushes: u64,
@@ -70,12 +70,12 @@ pub struct Draft<P> {
     watermark: i64,
     /// The pushes to add, in order.
     pushes: Vec<PendingPush<P>>,
-    /// The number of each push that releases rows, and how many of its rows will have been released
-    /// in total once the draft is committed.
+    /// For each push that releases rows, the number of the push, and the total number of its rows
+    /// that are released once the draft is committed.
     released: Vec<(u64, usize)>,
 }
 
-/// The rows of a push, which are kept until all of them have been released.
+/// The rows of a push. They are kept until all of them have been released.
 #[derive(Debug)]
 struct PendingPush<P> {
     payload: P,
@@ -106,7 +106,7 @@ impl<P: PushedRows> PendingPush<P> {
         (self.released < self.len()).then(|| self.payload.ts()[self.row(self.released)])
     }
 
-    /// Returns how many rows are at or before `watermark`, including those that have already been
+    /// Returns the number of rows at or before `watermark`, including rows that have already been
     /// released.
     fn upto(&self, watermark: i64) -> usize {
         let ts = self.payload.ts();
@@ -121,7 +121,7 @@ impl<P: PushedRows> PendingPush<P> {
 }
 
 impl<P: PushedRows> PushPart<'_, P> {
-    /// If the rows are already in order, returns them as a slice; otherwise, sorts them.
+    /// Returns the rows as a slice if they are already in order. Otherwise, sorts them.
     fn released(&self) -> ReleasedRows<P> {
         match self.push.order {
             None => ReleasedRows::Slice(self.push.payload.clone(), self.rows.clone()),
@@ -187,7 +187,7 @@ impl<P: PushedRows> Draft<P> {
         self.sort_out(ts).0
     }
 
-    /// Determines which rows are late, and whether the others are in time order.
+    /// Finds the late rows, and checks whether the other rows are in time order.
     fn sort_out(&mut self, ts: &[i64]) -> (Vec<LateRow>, bool) {
         let mut late = Vec::new();
         let (mut sorted, mut last) = (true, i64::MIN);
@@ -343,8 +343,8 @@ mod tests {
         }
     }
 
-    /// Pushes the rows, and releases rows after each push and at the end. Returns the times of the
-    /// released rows, the times of the late rows, and the number of entries that remain.
+    /// Pushes the rows, and releases rows after each push and at the end. Returns the times of
+    /// released rows, the times of late rows, and the number of remaining entries.
     fn run(pushes: &[Vec<i64>], lateness: i64) -> (Vec<i64>, Vec<i64>, usize) {
         let (mut released, mut late) = (Vec::new(), Vec::new());
         let mut reorder = Reorder::new(Some(lateness));
@@ -438,8 +438,8 @@ mod tests {
     }
 
     proptest! {
-        /// The released and late rows do not depend on how the rows are divided into pushes, and
-        /// are the same as those of a row-by-row loop.
+        /// The released and late rows do not depend on how rows are divided into pushes. A
+        /// row-by-row loop finds the same rows.
         #[test]
         fn cuts_do_not_show(
             ts in prop::collection::vec(-20_i64..20, 0..60),

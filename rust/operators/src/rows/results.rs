@@ -108,7 +108,7 @@ impl Results {
 
     /// Adds the unmatched rows that no row at `now` or later can match. In merged order, these rows
     /// are sorted by the last time at which they could be matched, and then by their positions in
-    /// that order. In arrival order, left rows precede right rows, and the rows of each side are
+    /// merged order. In arrival order, left rows precede right rows, and the rows on each side are
     /// sorted by the last time at which they could be matched.
     pub fn add_unmatched(
         &mut self,

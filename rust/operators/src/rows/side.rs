@@ -1,6 +1,6 @@
 //! The sides of a join, and their watermarks.
 
-/// One of the two sides of a join.
+/// A side of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The left side, which is the base stream of PPOIJ and R in the other papers.

@@ -1,4 +1,4 @@
-//! The filter that a streaming join uses, and the outcome of a step of the join.
+//! The filter for a streaming join, and the outcome of a join step.
 
 use std::error::Error;
 use std::ops::Range;
@@ -13,11 +13,11 @@ pub type FilterError = Box<dyn Error + Send + Sync>;
 /// are kept.
 pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> + Sync + 'a;
 
-/// The outcome of a step of a join.
+/// The outcome of a join step.
 #[derive(Debug)]
 pub enum Progress {
-    /// Pieces of the epoch. Any thread can assemble the results of a piece, and the results are in
-    /// the order of the pieces.
+    /// Pieces of the epoch. Any thread can assemble a piece's results. Results are in the order of
+    /// the pieces.
     Pieces(Vec<Range<usize>>),
     /// Results, in order.
     Results(Results),

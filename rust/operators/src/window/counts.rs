@@ -1,18 +1,18 @@
 //! Finds matches within row-based windows: the earlier row of a pair must be among the last n rows
-//! on its side before the later row.
+//! on its own side that precede the later row.
 //!
 //! The rows of both sides are in one merged order: by time, then left before right, then by row
-//! number. In merged order, the matches of a left row are adjacent among the right rows. The
-//! matches are up to `right` right rows before the left row, and those right rows after it that
-//! arrive before `left` more left rows have arrived.
+//! number. In merged order, the matches of a left row are adjacent among the right rows. They are
+//! the last `right` right rows before the left row, and all right rows between it and the `left`-th
+//! left row after it.
 //!
 //! ```text
 //!   merged order   r r l r l l r r l       windows of 2 rows
 //!   of the 2nd l   ──●──●──┼──●─            the last 2 r before it, and those before 2 more l
 //! ```
 //!
-//! If times are replaced with positions in that order, the join becomes an interval join in which
-//! each left row has its own interval. The join costs as much as a sort and a merge, and takes 8
+//! If times are replaced with positions in merged order, the join becomes an interval join with a
+//! separate interval for each left row. The join costs as much as a sort and a merge, and takes 8
 //! bytes of memory per row.
 
 use tidegate_structures::memory;
@@ -34,13 +34,13 @@ pub struct Counts {
     pub right: usize,
 }
 
-/// For each left row, the position of the first matching right row in time order, and the position
-/// after the last one.
+/// For each left row, the position of the first matching right row, and the position after the last
+/// matching right row. Positions are in time order.
 #[derive(Debug)]
 pub struct Ends(Pages<[u32; 2]>);
 
 impl Ends {
-    /// Returns the positions, in time order, of the first and the last right row that match a left
+    /// Returns the positions, in time order, of the first and last right rows that match a left
     /// row.
     #[inline]
     pub(crate) fn of(&self, row: usize) -> Option<(i64, i64)> {
@@ -55,8 +55,8 @@ impl LeftReach for Ends {
     }
 }
 
-/// Returns two results: the right rows that match each left row, as positions in time order, and
-/// the position of each right row.
+/// Returns the right rows that match each left row, as positions in time order. Also returns the
+/// position of each right row.
 ///
 /// # Panics
 ///
@@ -171,8 +171,8 @@ mod tests {
     use crate::rows::How;
 
     /// Executes Kang's three-step procedure. For each row in merged order, the procedure first
-    /// scans the window of the other side. The row is then added to the window of its own side, and
-    /// the oldest row of that window is removed if there are too many.
+    /// scans the window of the other side. The row is then added to its own side's window. If that
+    /// window then has too many rows, its oldest row is removed.
     fn three_steps(left: &[(i64, u32)], right: &[(i64, u32)], counts: Counts) -> Vec<(u32, u32)> {
         let rows = |side: usize, rows: &[(i64, u32)]| -> Vec<(i64, usize, u32, u32)> {
             rows.iter().zip(0..).map(|(&(ts, key), row)| (ts, side, row, key)).collect()

@@ -1,4 +1,4 @@
-//! The code shared by all joins of sliding windows: the values of rows, the kept columns, and the
+//! Code shared by all sliding-window joins: the values of rows, the kept columns, and the
 //! processing of tables. Each window join compares rows in its own way.
 //!
 //! # Files
@@ -24,7 +24,7 @@ pub use tables::pairs;
 /// values and passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 
-/// A join of sliding windows. Joins differ in how they compare the rows.
+/// A join of sliding windows. The joins differ in how they compare rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
 /// The rows on one side that a join of sliding windows keeps, with their times.
@@ -37,7 +37,7 @@ impl TimeLog {
         self.columns().as_slice()
     }
 
-    /// Appends those of the given rows that belong to this side.
+    /// Appends the given rows that belong to this side.
     pub fn push(&mut self, ts: &[i64], sides: &[Side]) {
         let side = self.side();
         let own = ts.iter().zip(sides).filter(|(_, other)| **other == side);

@@ -31,8 +31,8 @@ impl SortedSide<'_> {
 }
 
 /// Returns the pairs that `join` finds in two tables, in any order. `join` must be an inner join
-/// without rows. The arguments contain the times of the rows, and the terms contain the numbers of
-/// all rows. `filter` receives the row numbers in the tables.
+/// without rows. The arguments contain the rows' times, and the terms contain the numbers of all
+/// rows. `filter` receives the row numbers in the tables.
 ///
 /// `check` receives the number of pairs found so far, and can reject more pairs by returning an
 /// error.

@@ -144,7 +144,7 @@ proptest! {
     }
 }
 
-/// Finds the partners by searching each key's rows, which are sorted by time.
+/// Finds the partners by searching each key's rows in time order.
 fn searched(left: &Table, right: &Table, keys: usize, asof: &AsOf) -> Rows {
     let groups = right.groups(keys);
     let partner = |l: usize| {

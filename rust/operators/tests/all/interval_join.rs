@@ -1,9 +1,9 @@
-//! Checks the interval join against a nested loop on small random inputs, with every type of join
-//! and several thread counts.
+//! Compares the interval join with a nested loop on small random inputs, for every join type and
+//! several thread counts.
 //!
 //! `oracle_*` cannot detect errors that occur only with many rows (several levels of partitioning,
 //! sorts by several threads, divided runs). `differential_*` detects such errors, because it
-//! replaces the quadratic oracle with a search among each key's rows.
+//! searches each key's rows instead of using the quadratic oracle.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn oracle(
     rows
 }
 
-/// Computes the join with this number of threads, and lists its result `cut` rows at a time.
+/// Computes the join with this number of threads. Lists the result `cut` rows at a time.
 fn join(
     left: &Table,
     right: &Table,
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Computes the inner join by searching each key's rows, which are sorted by time.
+/// Computes the inner join by searching each key's rows in time order.
 fn searched(left: &Table, right: &Table, keys: usize, interval: &Interval) -> Rows {
     let groups = right.groups(keys);
     let mut rows = Vec::new();

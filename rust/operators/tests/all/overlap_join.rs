@@ -127,8 +127,8 @@ fn long_tailed(rows: usize, seed: i64) -> Vec<i64> {
     (0..rows as i64).map(length).collect()
 }
 
-/// Returns how many right rows overlap each left row: the rows with the same key that start before
-/// the left row's end, minus those that end before the left row's start.
+/// Returns how many right rows overlap each left row. Among the rows with the same key, this is the
+/// number that start before the left row's end, minus the number that end before its start.
 fn counted(left: &Intervals, right: &Intervals, keys: usize) -> Vec<usize> {
     let groups = right.starts.groups(keys);
     let ends: Vec<Vec<i64>> = groups

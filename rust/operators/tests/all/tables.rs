@@ -22,8 +22,7 @@ impl Table {
         self.keys.as_ref().map_or(0, |keys| keys[row])
     }
 
-    /// Returns the rows of each key as sorted pairs of time and row number. Keys must be below
-    /// `keys`.
+    /// Returns each key's rows as sorted pairs of time and row number. Keys must be below `keys`.
     pub(crate) fn groups(&self, keys: usize) -> Vec<Vec<(i64, u32)>> {
         let mut groups = vec![Vec::new(); keys];
         for (row, &ts) in self.ts.iter().enumerate() {

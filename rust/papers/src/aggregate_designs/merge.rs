@@ -1,4 +1,4 @@
-//! Merges the rows of all sources, each of which adds its own rows.
+//! Merges the rows of all sources. Each source adds its own rows.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use tidegate_sync::atomic::Arc;
 use crate::stages::{Stage, feeding};
 use tidegate_operators::aggregate::Epoch;
 
-/// An entry of a queue: a row's time and number, or the end of its source.
+/// A queue entry: a row's time and number, or the end of the source.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueueEntry {
     Row(i64, usize),
     End,
 }
 
-/// One of the two ends of a queue. Each end is used by a single thread.
+/// An end of a queue. Each of the two ends is used by a single thread.
 pub(super) trait QueueEnd: Send + Sized {
     fn ends() -> (Self, Self);
     fn push(&mut self, entry: QueueEntry);
@@ -35,9 +35,9 @@ impl<Q: QueueEnd> Drop for Input<Q> {
     }
 }
 
-/// Returns one stage per source, which adds the source's rows to a queue, and a function that
-/// returns the rows in merged order. Once every queue contains a row, the next row is chosen from
-/// the first rows of all queues.
+/// Returns one stage per source and a function. Each stage adds its source's rows to a queue, and
+/// the function returns all rows in merged order. Once every queue contains a row, the next row is
+/// chosen from the first rows of all queues.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {
@@ -97,10 +97,10 @@ impl QueueEnd for LockedQueue {
     }
 }
 
-/// A list to which one thread appends entries while another thread removes them. Neither thread
-/// waits for the other. This is the queue of Michael and Scott, "Simple, fast, and practical
-/// non-blocking and blocking concurrent queue algorithms" (1996), with one thread at each end. Each
-/// end refers to the entry that was added or removed last.
+/// A list with one appending thread and one removing thread. Neither thread waits for the other.
+/// The list is the queue from Michael and Scott, "Simple, fast, and practical non-blocking and
+/// blocking concurrent queue algorithms" (1996), with one thread at each end. Each end refers to
+/// the entry that was added or removed last.
 pub(super) struct End(Arc<QueueLink>);
 
 struct QueueLink {
@@ -139,8 +139,8 @@ impl QueueEnd for End {
     }
 }
 
-/// Returns stages in which each source pushes its rows to a gate, and a reader that receives all
-/// rows in merged order.
+/// Returns one stage per source and a reader. Each stage pushes its source's rows to a gate, and
+/// the reader receives all rows in merged order.
 pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
     let (sources, mut readers) =
         ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
@@ -152,7 +152,7 @@ pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) 
     (stages.collect(), readers.pop().expect("there is one"))
 }
 
-/// Converts a row from the gate to its source and its number within that source.
+/// Converts a row from the gate to the row's source and its number within that source.
 #[inline]
 pub(super) fn numbered(next: Next<Row<'_, u32>>) -> Next<(usize, usize)> {
     match next {

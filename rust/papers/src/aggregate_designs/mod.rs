@@ -27,14 +27,14 @@
 //! streaming multiway aggregation through concurrent algorithmic designs and new abstract data
 //! types", section 5:
 //!
-//! A winset belongs to a slice instead of a window, because all windows in tidegate consist of
+//! - A winset belongs to a slice instead of a window, because all windows in tidegate consist of
 //!   slices.
-//! - A window has a separate part for each source, so the data alone determines the order in which
-//!   floats are added. WiML is therefore also correct for functions that depend on the order of
-//!   rows.
+//! - Each window has a separate part for each source, so the order in which floats are added
+//!   depends only on the data. WiML is therefore also correct for functions that depend on the
+//!   order of rows.
 //! - The T-Gate is replaced by its successor, ScaleGate.
-//! - Each epoch has its own gate, queues and hive, and the sources end after the epoch's rows.
-//!   Stages therefore wait for each other at the end of each epoch, when other threads can inspect
+//! - Each epoch has its own gate, queues and hive, and the sources end after the epoch's rows. At
+//!   the end of each epoch, stages therefore wait for each other. Other threads can then inspect
 //!   the operator.
 //! - Stages take turns on the operator's threads, because there may be fewer threads than stages.
 //!   If there are two threads, the stage that updates all windows runs on its own thread.
@@ -61,7 +61,7 @@ pub enum MultiwayDesign {
     LockFreeMultiQueue,
     /// A gate merges rows; one thread updates windows.
     MergedSingleConsumer,
-    /// A gate merges rows; each of many threads updates the windows of some keys.
+    /// A gate merges rows. Many threads update windows, each for some of the keys.
     MergedMultipleConsumer,
     /// Rows are not merged; each source updates windows.
     WindowMerged,
@@ -93,8 +93,8 @@ impl AddEpoch for MultiwayDesign {
     }
 }
 
-/// Creates a streaming aggregation of rows from the given number of sources, using one of the
-/// paper's designs (see [`StreamingAggregate::new`]).
+/// Creates a streaming aggregation for rows from this number of sources. The aggregation uses one
+/// of the paper's designs (see [`StreamingAggregate::new`]).
 pub fn streaming_aggregate_by(
     design: MultiwayDesign,
     windows: Windows,

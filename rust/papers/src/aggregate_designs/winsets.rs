@@ -46,7 +46,7 @@ impl Window {
         Window((0..sources).map(|_| OnceLink::default()).collect())
     }
 
-    /// Returns the part for a source. The only thread that updates this part also creates it.
+    /// Returns the part for a source. The part is created by the only thread that updates it.
     #[inline]
     fn part(&self, source: usize, empty: &[u64]) -> &StatePart {
         let link = &self.0[source];
@@ -113,8 +113,8 @@ impl Winsets {
 }
 
 /// Returns the partial results of rows that arrive in merged order. Each row is identified by its
-/// source and its number within that source. One thread takes rows and updates their winsets while
-/// `stages` supply further rows.
+/// source and by its number within that source. One thread takes rows and updates their winsets
+/// while `stages` supply further rows.
 pub(super) fn updated<'a>(
     epoch: &'a Epoch<'_>,
     open: &OpenPartials,

@@ -1,7 +1,7 @@
-//! A predicate for numbers: each row matches a range of values in each of the other side's columns.
+//! A predicate for numbers. For each column, a row matches a range of the other side's values.
 //!
 //! Bands, comparisons and equalities are such ranges. `operators::predicate` converts conditions
-//! into ranges, and the kernels of `structures::scan` test several new rows against each tile of a
+//! into ranges. The kernels in `structures::scan` compare several new rows with each tile of a
 //! window.
 
 use std::ops::Range;
@@ -10,14 +10,14 @@ use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two};
 
 use super::predicate::{Columns, Lookup, Pair, Predicate, SearchStructure};
 
-/// The number of new rows that are compared with each tile of a window.
+/// The number of new rows compared with each tile of a window.
 const TOGETHER: usize = 4;
 
 /// The number of window rows that stay in the first-level cache while all new rows are compared
 /// with them.
 const PART: usize = 4096;
 
-/// Rows of numbers, and the ranges of the other side's numbers that each row matches.
+/// Rows of numbers. Each row also has the ranges of numbers that it matches on the other side.
 #[derive(Clone, Debug, Default)]
 pub struct NumberRows<T> {
     rows: usize,
@@ -99,8 +99,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Columns for NumberRows<T> {
     }
 }
 
-/// A predicate that matches two rows if the ranges of each row contain all numbers of the other
-/// row.
+/// A predicate that matches two rows if each row's ranges contain all of the other row's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct BandPredicate<T> {
     lookup: Option<SearchStructure>,

@@ -113,7 +113,7 @@ const SHIFT: u32 = if cfg!(test) { 2 } else { 8 };
 /// Emits results in order, as soon as no earlier results can be found.
 #[derive(Debug, Default)]
 struct Sorter {
-    /// Results by position, in buckets. The first bucket has the number `first`.
+    /// Results by position, in buckets. The first bucket's number is `first`.
     buckets: VecDeque<Vec<ResultPair>>,
     first: u64,
     held: usize,

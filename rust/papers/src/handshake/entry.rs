@@ -1,8 +1,8 @@
-//! The entry of the chain, in which rows wait until there is room for them.
+//! The entry of the chain. Rows wait here until the chain has room for them.
 //!
-//! The threads of the end nodes feed the chain after they have made room in it, and the caller
-//! feeds the chain when adding rows. The chain is therefore fed as long as rows are waiting, even
-//! between calls.
+//! The end nodes' threads feed the chain after they have made room in it. The caller feeds the
+//! chain when it adds rows. The chain is therefore fed as long as rows are waiting, even between
+//! calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::predicate::{Columns, Predicate};
 use tidegate_operators::rows::Side;
 
 /// The maximum number of rows that are fed together. As in the paper, a node's kernel can then
-/// compare several new rows with each part of its window.
+/// compare several new rows with each part of the node's window.
 const BURST: usize = if cfg!(any(test, loom)) { 3 } else { 64 };
 
-/// The approximate limit on the number of pairs found for the rows of one burst. Enough memory is
-/// reserved for the pairs of all bursts in the chain.
+/// The approximate maximum number of pairs found for one burst of rows. Enough memory is reserved
+/// for the pairs of all bursts in the chain.
 const BURST_PAIRS: u64 = 1 << 18;
 
-/// The number of comparisons after which the share of matching pairs is considered known.
+/// After this many comparisons, the share of matching pairs is considered known.
 const KNOWN: u64 = 1 << 20;
 
 /// The rows of an epoch, in merged order.
@@ -38,7 +38,7 @@ pub(super) struct Epoch<P: Predicate> {
 
 impl<P: Predicate> Epoch<P> {
     /// Creates an epoch of rows that have not been fed yet. The arguments are the time and side of
-    /// each row, and the columns of each side.
+    /// each row, and the columns for each side.
     ///
     /// # Panics
     ///
@@ -84,7 +84,7 @@ impl Pace {
         self.figures.iter().map(|figures| figures.found.get()).sum()
     }
 
-    /// Returns how many rows to feed together if each of them is compared with `window` rows.
+    /// Returns how many rows to feed together if each fed row is compared with `window` rows.
     fn burst(&self, window: u64) -> usize {
         let pairs = match self.compared {
             0..KNOWN => window as f64,
@@ -120,10 +120,10 @@ pub(super) struct FeedEntry<P: Predicate> {
     punctuations: usize,
     has_ended: bool,
     /// Positions in merged order. Each position is stored with the first row on each side that can
-    /// occur in results at or after the position.
+    /// occur in results from that position onwards.
     firsts: VecDeque<(u64, [u64; 2])>,
-    /// The number of handled rows that the caller is waiting for, and the last number for which the
-    /// caller was woken.
+    /// The number of handled rows for which the caller is waiting, and the last number for which it
+    /// was woken.
     wanted: u64,
     told: u64,
 }
@@ -145,8 +145,9 @@ impl<P: Predicate> FeedEntry<P> {
         }
     }
 
-    /// Feeds rows as long as there is room. Returns whether to wake the caller, either because all
-    /// nodes have handled the rows it waits for or because the chain is idle.
+    /// Feeds rows as long as there is room. Returns `true` if the caller has to be woken. This is
+    /// the case if all nodes have handled the rows for which it is waiting, or if the chain is
+    /// idle.
     pub(super) fn go_on(&mut self) -> bool {
         while self.feed.has_room() && self.feed_next() {}
         let Progress { handled, is_idle, .. } = self.progress();
@@ -228,8 +229,7 @@ impl<P: Predicate> FeedEntry<P> {
     }
 
     /// Expires the rows that no row at `now` or later can match; `None` means the end of time.
-    /// Returns the first row on each side that can occur in results at or after the position
-    /// `given`.
+    /// Returns the first row on each side that can occur in results from position `given` onwards.
     pub(super) fn expire(&mut self, now: Option<i64>, given: u64) -> [u64; 2] {
         match now {
             Some(now) => self.feed.tracker.expire(now),

@@ -35,7 +35,7 @@ pub struct Feed<P: Predicate> {
     arrived: [Arc<ArrivalMarks>; 2],
     /// The number of messages sent in each direction.
     sent: [u64; 2],
-    /// For each side and each node, the number of rows whose home is that node.
+    /// For each side and node, the number of rows that have their home on the node.
     homes: [Vec<u64>; 2],
     /// The number of rows fed.
     pub(super) rows: u64,
@@ -66,7 +66,7 @@ impl<P: Predicate> Feed<P> {
         self.rows
     }
 
-    /// Returns whether a burst can be fed, that is, whether every queue has room.
+    /// Returns whether every queue has room, so that a burst can be fed.
     pub fn has_room(&self) -> bool {
         self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
     }
@@ -85,8 +85,8 @@ impl<P: Predicate> Feed<P> {
         [0, 1].map(|side: usize| self.sent[side] - self.arrived[side].messages.get())
     }
 
-    /// Feeds rows, none of which may precede a row of an earlier burst. One message is sent in each
-    /// direction, so that the high-water marks of both ends rise together. A message without rows
+    /// Feeds rows. No row may precede a row from an earlier burst. One message is sent in each
+    /// direction so that the high-water marks at both ends advance together. A message without rows
     /// serves only as a punctuation.
     ///
     /// # Panics
@@ -107,8 +107,8 @@ impl<P: Predicate> Feed<P> {
         self.send_left(right);
     }
 
-    /// Feeds messages without rows. Once these messages have passed through the chain, so has
-    /// everything that was fed before them.
+    /// Feeds messages without rows. Once these messages have passed through the chain, everything
+    /// fed earlier has also passed through it.
     ///
     /// # Panics
     ///

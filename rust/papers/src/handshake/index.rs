@@ -1,4 +1,4 @@
-//! Looks up rows in a node's window by value, using a hash table for equalities and an ordered
+//! Looks up rows in a node's window by value. A hash table is used for equalities, and an ordered
 //! index for bands.
 //!
 //! Rows are appended at the end and removed from the front. Each row has a name: the number of rows
@@ -17,7 +17,7 @@ const NONE: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Index {
-    /// The name of the row at position 0 of the window.
+    /// The name of the row at position 0 in the window.
     base: u64,
     /// The name of the oldest row that has not been removed.
     first: u64,
@@ -105,8 +105,8 @@ impl Index {
         }
     }
 
-    /// Calls `each` for every row among `places` whose value is in one of the reaches. The
-    /// arguments are the number of the reach and the position of the row.
+    /// Calls `each` for every row in `places` that has a value within one of the reaches. The
+    /// arguments are the number of the reach and the row's position.
     pub(super) fn find(
         &self,
         reaches: impl Iterator<Item = Option<(i64, i64)>>,
@@ -148,7 +148,7 @@ impl Index {
     }
 }
 
-/// Returns entries with these values. The first entry has the name `first`.
+/// Returns entries with these values. The first entry's name is `first`.
 fn entries(values: &[i64], first: u64) -> Vec<Entry> {
     values.iter().zip(first..).map(|(&key, name)| Entry { key, row: name as u32 }).collect()
 }

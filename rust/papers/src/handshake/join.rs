@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The state of a join. The rows of each side are numbered from 0. Results refer to a row by its
-/// distance from the oldest kept row on its side, [`first`](Self::first).
+/// distance from the oldest kept row on the same side. [`first`](Self::first) returns that oldest
+/// row's number.
 ///
 /// In this example, rows match if their values differ by at most 5:
 ///
@@ -69,8 +70,8 @@ pub struct HandshakeJoin<P: Predicate> {
     ordered: bool,
     entry: atomic::Arc<Lock<FeedEntry<P>>>,
     collector: Collector,
-    /// The number of rows passed to `begin`, counting both sides, and the number of rows that all
-    /// nodes had handled at the last check.
+    /// The number of rows passed to `begin`, and the number that all nodes had handled at the last
+    /// check. Rows on both sides are counted.
     put: u64,
     handled: u64,
     /// True if nothing was in flight at the last check.
@@ -81,11 +82,11 @@ pub struct HandshakeJoin<P: Predicate> {
     found: Vec<ResultPair>,
     /// Results before this position in merged order have been returned.
     given: u64,
-    /// The results before this position were returned by another join (see `restore`). The flag
-    /// shows whether rows before this position may be in flight.
+    /// The results before this position were returned by another join (see `restore`). The flag is
+    /// true if rows before this position may be in flight.
     restored: u64,
     is_restoring: bool,
-    /// The oldest kept row of each side.
+    /// The oldest kept row on each side.
     first: [u64; 2],
     figures: Arc<Vec<NodeFigures>>,
     seats: Vec<Next<P>>,
@@ -96,7 +97,7 @@ pub struct HandshakeJoin<P: Predicate> {
 
 impl<P: Predicate + 'static> HandshakeJoin<P> {
     /// Creates an empty join on a chain of `nodes` nodes, and starts one thread per node. If `pin`
-    /// is true, each thread is pinned to its own processor.
+    /// is true, each thread is pinned to a different processor.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,
@@ -182,8 +183,8 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Adds rows, in merged order, after those that are in flight. The arguments are the time and
-    /// side of each row, and the columns of each side's rows. No row may precede a row of an
-    /// earlier epoch.
+    /// side of each row, and the columns for each side. No row may precede a row of an earlier
+    /// epoch.
     ///
     /// # Panics
     ///
@@ -202,9 +203,9 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Restores the rows that another join of the same query kept after it had returned all of its
-    /// results. The arguments are the times and columns of each side's rows. This join must not
-    /// have any rows yet.
+    /// Restores rows that another join of the same query has kept. That join must have returned all
+    /// of its results. The arguments are the times and columns of each side's rows. This join must
+    /// not have any rows yet.
     ///
     /// Results that pair two restored rows are found again and dropped.
     ///
@@ -239,9 +240,9 @@ impl<P: Predicate> HandshakeJoin<P> {
         });
     }
 
-    /// Returns the next results: those of some of the rows in flight, or all results found before a
-    /// pause. In the original algorithm, some results of a row are returned only after later rows
-    /// have arrived.
+    /// Returns the next results. These are the results for some of the rows in flight, or all
+    /// results found before a pause. In the original algorithm, some results of a row are returned
+    /// only after later rows have arrived.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;
@@ -340,12 +341,12 @@ impl<P: Predicate> HandshakeJoin<P> {
         self.algorithm
     }
 
-    /// Returns the number of the oldest kept row of a side.
+    /// Returns the number of the oldest kept row on a side.
     pub fn first(&self, side: Side) -> u64 {
         self.first[side as usize]
     }
 
-    /// Returns the number of kept rows of a side, including those that have not been fed yet.
+    /// Returns the number of kept rows on a side, including rows that have not been fed yet.
     pub fn rows(&self, side: Side) -> usize {
         (self.entry.with(|entry| entry.next(side)) - self.first(side)) as usize
     }
@@ -357,8 +358,8 @@ impl<P: Predicate> HandshakeJoin<P> {
             + self.collector.buffered() * size_of::<ResultPair>()
     }
 
-    /// Returns how many candidate pairs each node has examined, according to the latest report of
-    /// its thread.
+    /// Returns the number of candidate pairs that each node has examined, as last reported by the
+    /// node's thread.
     pub fn comparisons(&self) -> Vec<u64> {
         self.figures.iter().map(|figures| figures.compared.get() as u64).collect()
     }

@@ -1,5 +1,5 @@
-//! The rows of one side that a node keeps, stored in columns, with an index to look them up by
-//! value.
+//! The rows that a node keeps from one side. They are stored in columns and can be looked up by
+//! value through an index.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use super::window::WindowPlace;
 const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 
 /// The size of the sample that determines whether an ordered index pays off: the number of new
-/// rows, and the number of pairs that consist of a new row and a kept row. An index pays off if
-/// fewer than one pair in `PAYS` has values within reach.
+/// rows, and the number of (new row, kept row) pairs. An index pays off if fewer than one pair in
+/// `PAYS` has values within reach.
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
@@ -43,7 +43,7 @@ impl<C> Chunk<C> {
 /// Rows of one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
-    /// Rows before `start` have been removed. The memory of removed rows is freed once at least
+    /// Rows before `start` have been removed. Memory used by removed rows is freed once at least
     /// half of all rows have been removed.
     places: Vec<WindowPlace>,
     columns: C,
@@ -53,7 +53,7 @@ pub(super) struct LocalWindow<C> {
     kind: Option<SearchStructure>,
     index: Option<Index>,
     /// The number of rows added so far, and the number at which the node next checks whether an
-    /// index pays off.
+    /// ordered index pays off.
     added: usize,
     next_try: usize,
 }
@@ -109,8 +109,8 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// Decides at intervals whether to use an ordered index, based on how many kept rows are in
-    /// reach of a sample of the `rows` new rows.
+    /// Decides from time to time whether to use an ordered index. The decision is based on a sample
+    /// of the `rows` new rows and on how many kept rows are in their reach.
     pub(super) fn try_index(
         &mut self,
         rows: usize,
@@ -143,8 +143,9 @@ impl<C: Columns> LocalWindow<C> {
         }
     }
 
-    /// Returns the range of rows numbered below `limit` that new rows of the other side can meet.
-    /// The range may also include rows that only some of the new rows can meet.
+    /// Returns the range of rows that new rows from the other side can meet. Only rows numbered
+    /// below `limit` are included. The range may also include rows that only some of the new rows
+    /// can meet.
     pub(super) fn in_reach(
         &self,
         first: &WindowPlace,

@@ -1,7 +1,7 @@
 //! The steps with which a node of the low-latency handshake join handles a message (Figures 13 and
 //! 14).
 //!
-//! Before a node does anything else with rows, it passes them on. Only a row's home node keeps the
+//! A node passes rows on before it does anything else with them. Only a row's home node keeps the
 //! row.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::predicate::Predicate;
 /// The state of a node, except for its rows.
 #[derive(Debug, Default)]
 pub(super) struct LowLatency {
-    /// Left rows numbered below this have ended their expedition.
+    /// The expedition of left rows numbered below this has ended.
     ended: u64,
 }
 
@@ -59,8 +59,8 @@ impl LowLatency {
         core.right_window.expire(opposite.first, |columns| finder.right_values(columns));
     }
 
-    /// Figure 14: handles right rows, the number below which left rows have ended their expedition,
-    /// and the number below which left rows have expired.
+    /// Figure 14: handles right rows. Also handles two numbers: left rows below the first number
+    /// have ended their expedition, and left rows below the second number have expired.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,

@@ -9,13 +9,11 @@ use super::Bells;
 use super::local::Chunk;
 use super::window::Span;
 
-/// The maximum number of messages in flight in each direction. Every message begins at one end of
-/// the chain, is passed on by each node and ends at the other end, so no queue contains more
-/// messages than this.
+/// The maximum number of messages in flight in each direction. Every message is passed along the
+/// whole chain, from one end to the other, so no queue contains more messages than this.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A message, which contains rows and the numbers that the neighbour needs before it handles these
-/// rows.
+/// A message. It contains rows, and numbers that the neighbour needs before it handles these rows.
 #[derive(Debug)]
 pub(super) struct Message<C> {
     /// The rows, if the message contains any.
@@ -36,13 +34,13 @@ pub(super) struct Message<C> {
 pub(super) struct ArrivalMarks {
     /// The number of messages that have arrived.
     pub(super) messages: HighWater,
-    /// All nodes have handled this side's rows before this position in merged order.
+    /// All nodes have handled the rows of this side that precede this position in merged order.
     pub(super) seq: HighWater,
     /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: HighWater,
 }
 
-/// The position of a node in the queues of one direction.
+/// A node's position in the queues of one direction.
 #[derive(Debug)]
 pub(super) struct Station<C> {
     pub(super) from: Receiver<Message<C>>,
@@ -59,14 +57,14 @@ pub(super) struct Link<C> {
 }
 
 impl<C: Debug> Link<C> {
-    /// Sends a message, and wakes the node if it has its own thread.
+    /// Sends a message to a node, and wakes the node if it has its own thread.
     pub(super) fn send(&mut self, message: Message<C>) {
         self.to.send(message).expect("a queue has room for all messages that can be in transit");
         self.bells.call(self.node);
     }
 }
 
-/// Creates the queues of one direction, given the nodes in the direction of travel. Returns the
+/// Creates the queues of one direction. The nodes must be in the direction of travel. Returns the
 /// feed's connection and the stations.
 pub(super) fn line<C>(
     nodes: impl Iterator<Item = usize>,

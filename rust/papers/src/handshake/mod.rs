@@ -1,9 +1,9 @@
-//! The handshake joins, which support any predicate. The windows of both sides flow past each other
+//! The handshake joins, which support any predicate. The two sides' windows flow past each other
 //! through a chain of nodes.
 //!
 //! Left rows flow from left to right and right rows from right to left. Rows are compared wherever
-//! they meet. A node communicates only with its neighbours, through FIFO queues, and compares new
-//! rows with its own rows.
+//! they meet. Each node communicates only with its neighbours, through FIFO queues. It compares new
+//! rows with the rows that it keeps.
 //!
 //! ```text
 //!              ┌────────┐ left rows ▶ ┌────────┐           ┌────────┐
@@ -13,17 +13,17 @@
 //!                  └─ pairs ──────────────┴────────────────────┴──▶ collector ─▶ in order
 //! ```
 //!
-//! - [`HandshakeAlgorithm::Original`]: rows rest on each node for the node's share of the window,
-//!   as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD 2011). A pair is
-//!   found when the windows have flowed far enough for its rows to meet, which takes up to half the
-//!   length of a window.
+//! - [`HandshakeAlgorithm::Original`]: rows stay on each node while they are in the node's share of
+//!   the window, as in Teubner and Mueller, "How Soccer Players Would do Stream Joins" (SIGMOD
+//!   2011). A pair is found when its two rows meet in the chain, which takes up to half the length
+//!   of a window.
 //! - [`HandshakeAlgorithm::LowLatency`]: rows pass quickly through the whole chain, and only one
 //!   node, their home, keeps a copy. This is Roy, Teubner and Gemulla, "Low-Latency Handshake Join"
 //!   (PVLDB 7.9, 2014), Figures 12 to 14. A pair is found within the time of one hop and one scan.
 //!
-//! Both algorithms find each pair exactly once, regardless of how the threads interleave; README.md
-//! has the proof. Results are in the order that the contract specifies: by the later row in merged
-//! order, then by the earlier row.
+//! Both algorithms find each pair exactly once, regardless of how the threads interleave. The proof
+//! is in README.md. As the contract specifies, results are ordered by their later rows in merged
+//! order, then by their earlier rows.
 //!
 //! In a [`HandshakeJoin`], each node has its own thread. The threads keep running between calls as
 //! long as rows are in flight, and sleep otherwise. In a [`Chain`], the caller steps the nodes.
@@ -31,9 +31,9 @@
 //! # Trade-offs
 //!
 //! In addition to its columns, a node needs 24 bytes per row. A chunk of rows is copied once, into
-//! the window of its home node; in the original algorithm, it is copied once per node. Each new row
-//! is compared with its whole window, and this work is divided evenly among the nodes, unless the
-//! predicate [looks up rows](Lookup).
+//! its home node's window. In the original algorithm, it is copied once per node. Each new row is
+//! compared with its whole window, unless the predicate [looks up rows](Lookup). The comparisons
+//! are divided evenly among the nodes.
 //!
 //! # When to use something else
 //!
@@ -84,7 +84,7 @@ use tidegate_operators::rows::Retention;
 /// Determines how rows travel through the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeAlgorithm {
-    /// Rows pass through the chain without delay, and only their home node keeps them.
+    /// Rows pass through the chain without delay. Each row is kept only by its home node.
     LowLatency,
     /// Rows move at the speed at which the windows advance.
     Original,
@@ -106,7 +106,7 @@ const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 16 };
 struct Bells(Option<tidegate_sync::atomic::Arc<Crew>>);
 
 impl Bells {
-    /// Wakes a node so that it checks for work.
+    /// Wakes a node to check for work.
     fn call(&self, node: usize) {
         if let Some(crew) = &self.0 {
             crew.call(node).ring();
@@ -128,7 +128,7 @@ pub struct Chain<P: Predicate> {
 
 impl<P: Predicate> Chain<P> {
     /// Creates a chain of `nodes` nodes. The number of nodes must be between 1 and [`MAX_NODES`].
-    /// Unless `ordered` is true, results are returned in the order in which they are found.
+    /// If `ordered` is false, results are returned in the order in which they are found.
     pub fn new(
         predicate: Arc<P>,
         window: Retention,

@@ -27,7 +27,7 @@ enum Behaviour {
     Original(Original),
 }
 
-/// A node's position in the chain, its rows and its results.
+/// A node of the chain, with its position, its rows and its results.
 #[derive(Debug)]
 pub(super) struct Core<P: Predicate> {
     /// The number of the node, counted from the left.
@@ -35,8 +35,8 @@ pub(super) struct Core<P: Predicate> {
     pub(super) nodes: usize,
     rightward: Station<P::Left>,
     leftward: Station<P::Right>,
-    /// The marks for left messages, which the last node raises, and for right messages, which the
-    /// first node raises.
+    /// The marks for left and right messages. The last node raises the marks for left messages, and
+    /// the first node raises those for right messages.
     arrived: [Arc<ArrivalMarks>; 2],
     outlet: Outlet,
     /// True if a message has ended at this node.
@@ -46,7 +46,7 @@ pub(super) struct Core<P: Predicate> {
     pub(super) right_window: LocalWindow<P::Right>,
     /// Right rows that were passed on but may not have arrived at the left neighbour yet.
     pub(super) forwarded: VecDeque<Arc<Chunk<P::Right>>>,
-    /// Right rows numbered below this have arrived at this node.
+    /// All right rows numbered below this have arrived at this node.
     pub(super) right_arrived: u64,
     /// The work to do after the results found so far have been sent.
     pub(super) then: Then<P::Left, P::Right>,
@@ -57,7 +57,7 @@ pub(super) struct Core<P: Predicate> {
 pub(super) struct Then<L, R> {
     pub(super) send_right: Option<Message<L>>,
     pub(super) send_left: Option<Message<R>>,
-    /// For each side, the position in merged order of the first row of a message that ends at this
+    /// For each side, the merged-order position of the first row in a message that ends at this
     /// node.
     pub(super) arrive: [Option<u64>; 2],
     /// In the original algorithm, left rows before this position have left the chain.
@@ -158,7 +158,7 @@ impl<P: Predicate> Node<P> {
         true
     }
 
-    /// Returns whether messages have ended at this node since the last call.
+    /// Returns whether any messages have ended at this node since the last call.
     pub(super) fn take_arrived(&mut self) -> bool {
         std::mem::take(&mut self.core.has_arrived)
     }
@@ -203,9 +203,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results, and then does the work that has been deferred until they are sent.
-    /// Returns `false` if the results cannot be sent yet; in that case, the node handles no further
-    /// messages.
+    /// Sends the results. Then does the work that was deferred until this point. Returns `false` if
+    /// the results cannot be sent yet; in that case, the node handles no further messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

@@ -1,9 +1,9 @@
 //! The steps with which a node of the original handshake join handles a message.
 //!
-//! Each node keeps rows for its share of the window and passes them on when newer rows have
-//! arrived. At any time, the rows in a side's window are divided evenly among the nodes, and the
-//! oldest rows have moved farthest. An expired row leaves at the end of the chain. By then, the row
-//! has passed all rows of the other side that it can match.
+//! Each node keeps the rows in its share of the window and passes rows on when newer rows arrive.
+//! At any time, the rows in each side's window are divided evenly among the nodes, and the oldest
+//! rows have moved farthest. An expired row leaves at the end of the chain. By then, the row has
+//! passed all rows of the other side that it can match.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use super::window::Span;
 pub(super) struct Original {
     /// The rows on each side that are still in the window, as reported by the last message.
     spans: [Span; 2],
-    /// Left rows before this position in merged order have left the chain at this node.
+    /// Left rows that precede this position in merged order have left the chain at this node.
     gone: u64,
 }
 
 impl Original {
-    /// Handles left rows that move to this node, and an update on the right rows that are still in
-    /// the window.
+    /// Handles left rows that move to this node. Also handles an update about which right rows are
+    /// still in the window.
     pub(super) fn handle_left<P: Predicate>(
         &mut self,
         core: &mut Core<P>,
@@ -52,8 +52,8 @@ impl Original {
         }
     }
 
-    /// Handles right rows that move to this node, and an update on the left rows that are still in
-    /// the window.
+    /// Handles right rows that move to this node. Also handles an update about which left rows are
+    /// still in the window.
     pub(super) fn handle_right<P: Predicate>(
         &mut self,
         core: &mut Core<P>,

@@ -1,10 +1,11 @@
-//! The comparisons that nodes make: columns of rows, and predicates that determine which pairs
-//! match.
+//! The comparisons that nodes perform. This module defines columns of rows, and predicates that
+//! determine which pairs match.
 
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Columns of one side's rows: a batch of new rows, or the rows that a node keeps.
+/// Columns for the rows of one side. They contain a batch of new rows, or the rows that a node
+/// keeps.
 pub trait Columns: Default + Debug + Send + Sync {
     /// Returns the number of rows.
     fn len(&self) -> usize;
@@ -14,7 +15,7 @@ pub trait Columns: Default + Debug + Send + Sync {
         self.len() == 0
     }
 
-    /// Appends copies of some of the rows in `from`.
+    /// Copies some of the rows in `from` and appends the copies.
     fn push_rows(&mut self, from: &Self, rows: Range<usize>);
 
     /// Drops the first `rows` rows.
@@ -40,8 +41,8 @@ pub trait Predicate: Debug + Send + Sync {
     /// The columns of right rows.
     type Right: Columns;
 
-    /// Appends every matching pair of the given rows, in any order. The range of new rows is short,
-    /// and the other range is part of a window.
+    /// Appends every matching pair of the given rows, in any order. One range is a short range of
+    /// new rows, and the other range is part of a window.
     fn pairs(
         &self,
         left: &Self::Left,
@@ -51,7 +52,8 @@ pub trait Predicate: Debug + Send + Sync {
         pairs: &mut Vec<Pair>,
     );
 
-    /// Returns a way to look up kept rows by value, if this is faster than comparing all of them.
+    /// Returns a way to look up kept rows by value, if lookups are faster than comparing all kept
+    /// rows.
     fn lookup(&self) -> Option<&dyn Lookup<Self::Left, Self::Right>> {
         None
     }
@@ -68,12 +70,12 @@ pub trait Lookup<L, R>: Send + Sync {
     /// Returns the values by which right rows are looked up.
     fn right_values<'a>(&self, right: &'a R) -> &'a [i64];
 
-    /// Returns the least and the greatest value with which a left row can match a right row, or
-    /// `None` if the right row matches nothing.
+    /// Returns the smallest and largest values with which a left row can match the given right row.
+    /// Returns `None` if that row matches nothing.
     fn left_reach(&self, right: &R, row: usize) -> Option<(i64, i64)>;
 
-    /// Returns the least and the greatest value with which a right row can match a left row, or
-    /// `None` if the left row matches nothing.
+    /// Returns the smallest and largest values with which a right row can match the given left row.
+    /// Returns `None` if that row matches nothing.
     fn right_reach(&self, left: &L, row: usize) -> Option<(i64, i64)>;
 
     /// Keeps only the pairs that match.
@@ -86,7 +88,7 @@ pub enum SearchStructure {
     /// A hash table, for predicates with an equality. With an equality, both ends of a reach are
     /// the same value.
     Hash,
-    /// An ordered index, for predicates with a band. A node uses such an index only while few of
-    /// its rows are in reach.
+    /// An ordered index, for predicates with a band. A node uses such an index only while new rows
+    /// reach few of the node's rows.
     Ordered,
 }

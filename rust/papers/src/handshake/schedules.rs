@@ -1,10 +1,10 @@
-//! Tests every order in which the nodes of small chains can handle their messages.
+//! Tests small chains with every order in which the nodes can handle their messages.
 //!
 //! A step of a node receives one message, changes state that only this node uses, and sends
 //! messages. Other nodes notice the step only through their queues. If the queues are correct, the
 //! orders of whole steps therefore cover all cases. `loom_sync.rs` tests the queues, and
 //! `loom_handshake.rs` tests the chain on threads. All rows are fed before the first step, because
-//! the time at which a row is fed determines only how early a step is possible.
+//! the feeding time of a row only affects how early a step can take place.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use super::tests::{Near, Row, three_steps};
 use super::{Chain, HandshakeAlgorithm, ResultPair};
 use tidegate_operators::rows::{Retention, Side};
 
-/// A step in which a node receives the next message of left rows or of right rows.
+/// A step in which a node receives the next message with left rows or right rows.
 type Step = (usize, Side);
 
-/// Calls `each` with every order of steps for the given number of messages from the left and from
-/// the right.
+/// Calls `each` with every order of steps for the given numbers of messages from the left and
+/// right.
 fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&[Step])) {
     struct Search<'a, F> {
         nodes: usize,
@@ -46,7 +46,7 @@ fn for_each_schedule(nodes: usize, messages: [usize; 2], each: &mut impl FnMut(&
         .go();
 }
 
-/// Returns the steps that are possible after each node has handled `done` messages from each side.
+/// Returns the possible steps after each node has handled `done` messages from each side.
 fn enabled(nodes: usize, messages: [usize; 2], done: &[Vec<usize>; 2]) -> Vec<Step> {
     let left =
         |node: usize| done[0][node] < if node == 0 { messages[0] } else { done[0][node - 1] };
@@ -96,7 +96,7 @@ fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) 
     chain
 }
 
-/// Performs steps in this order. The marks are read after every step, so the test fails if a mark
+/// Performs steps in this order. The marks are read after every step. The test fails if a mark
 /// passes a pair before the pair is found.
 fn take(chain: &mut Chain<Near>, steps: &[Step], results: &mut Vec<ResultPair>) {
     for &(node, side) in steps {
@@ -141,7 +141,7 @@ fn results(
     results.iter().map(|found| (found.left, found.right)).collect()
 }
 
-/// Returns every way to assign one of `of` values to each of `rows` rows.
+/// Returns every way to assign one value to each of `rows` rows. There are `of` possible values.
 fn every(rows: usize, of: usize) -> impl Iterator<Item = Vec<usize>> {
     (0..of.pow(rows as u32))
         .map(move |nth| (0..rows).map(|row| nth / of.pow(row as u32) % of).collect())
@@ -171,7 +171,7 @@ fn expected(rows: &[Row], window: Retention) -> Vec<(u64, u64)> {
     three_steps(rows, window, |_, _| true)
 }
 
-/// Tests every schedule of every case with these parameters, and returns the number of schedules.
+/// Tests every schedule for every case with these parameters. Returns the number of schedules.
 fn try_all(algorithm: HandshakeAlgorithm, nodes: usize, rows: usize, expiries: usize) -> usize {
     let mut schedules = 0;
     // In the original algorithm, rows have no home.
@@ -238,8 +238,8 @@ proptest! {
     }
 }
 
-/// The cases of Table 1, which describe how a left row and a right row meet. Each row is either
-/// before its home (fresh) or past it (stored).
+/// The cases in Table 1, which describe how a left row and a right row meet. Each row is either
+/// fresh (it has not reached its home yet) or stored (it has passed its home).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Case {
     Met {
@@ -251,7 +251,7 @@ enum Case {
     RightThrough,
 }
 
-/// Returns the case of Table 1 for a schedule with one row per side, and the step that finds the
+/// For a schedule with one row per side, returns the case in Table 1 and the step that finds the
 /// pair.
 fn table_1(nodes: usize, homes: &[usize], steps: &[Step]) -> (Case, Step) {
     let at = |step: Step| steps.iter().position(|&taken| taken == step).expect("every step occurs");

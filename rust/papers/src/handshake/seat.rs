@@ -10,7 +10,7 @@ use super::node::Node;
 use super::predicate::Predicate;
 use crate::threads::{Crew, Patience, Turn};
 
-/// The number of steps after which a thread reports its figures.
+/// A thread reports its figures after this many steps.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
 /// A node that waits for its thread, and the entry of the node's chain.

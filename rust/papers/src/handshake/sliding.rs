@@ -1,9 +1,9 @@
-//! A handshake join that compares rows by their numbers. It converts the pairs that the chain finds
-//! to the results of any kind of join.
+//! A handshake join that compares rows by their numbers. The join converts the pairs found by the
+//! chain into the results of any join type.
 //!
-//! Pairs are returned in the merged order of their later rows. Rows are therefore marked as
-//! matched, or emitted as unmatched, exactly as if each row had been joined when it arrived. In the
-//! original algorithm, results are returned about half a window later.
+//! Pairs are returned in the merged order of their later rows. Matched rows are therefore marked,
+//! and unmatched rows emitted, as if each row had been joined on arrival. In the original
+//! algorithm, results are returned about half a window later.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -51,8 +51,8 @@ pub struct SlidingHandshake<T: Rank> {
     /// True as long as all numbers fit. Rows are then compared by the terms.
     compares: bool,
     join: HandshakeJoin<BandPredicate<T>>,
-    /// The origin of the chain's numbers: the first row of each side, and the position in merged
-    /// order.
+    /// The point from which the chain counts: the first row on each side, and the position in
+    /// merged order.
     origin: ([u64; 2], u64),
     /// Pairs found by an earlier chain that have not been returned yet.
     found: Vec<ResultPair>,
@@ -64,7 +64,7 @@ pub struct SlidingHandshake<T: Rank> {
     given: u64,
     /// The time of the last row whose results were returned.
     last: Option<i64>,
-    /// The number of the next waiting row of each side.
+    /// The number of the next waiting row on each side.
     next: [u64; 2],
     flushed: bool,
 }
@@ -117,8 +117,9 @@ fn predicate<T: Rank>(terms: &[Term]) -> BandPredicate<T> {
     BandPredicate::new(lookup)
 }
 
-/// Returns the columns of a side's rows, and a flag for each row that is true if the row matches
-/// nothing. The terms contain the numbers of the rows and determine which numbers each row matches.
+/// Returns the columns for a side's rows. Also returns a flag per row that is true if the row
+/// matches nothing. The terms contain the rows' numbers and determine which numbers each row
+/// matches.
 fn columns<T: Rank>(terms: &[Term], side: Side, rows: usize) -> (NumberRows<T>, Vec<bool>) {
     let mut void = vec![false; rows];
     let narrow = |rank: u64| T::try_from(rank).unwrap_or(!T::default());
@@ -213,7 +214,7 @@ impl<T: Rank> SlidingHandshake<T> {
         self.found.extend(of_chain);
     }
 
-    /// Returns the pairs that pass the filter and in which both rows can match.
+    /// Returns the pairs that pass the filter and consist of two rows that can match.
     fn filter(
         &self,
         mut found: Vec<ResultPair>,

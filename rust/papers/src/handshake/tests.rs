@@ -1,9 +1,9 @@
 //! Compares both algorithms with Kang's three-step procedure. Both algorithms must return the same
 //! rows in the same order for random predicates, windows, rates, cuts and chains.
 //!
-//! In tests, a burst has three rows and each call returns few results, so that boundaries are
-//! reached often. These tests do not cover every order of the nodes' steps; `schedules.rs` does so
-//! for small cases.
+//! In tests, each burst has three rows and each call returns only a few results, so that boundaries
+//! are reached often. These tests do not cover every order of the nodes' steps; `schedules.rs` does
+//! so for small cases.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -110,8 +110,8 @@ pub(super) struct Row {
 }
 
 /// The three-step procedure of Kang, Naughton and Viglas, "Evaluating Window Joins over Unbounded
-/// Streams" (ICDE 2003): each row scans the other window, old rows are removed, and the row is
-/// inserted. Rows are numbered by side.
+/// Streams" (ICDE 2003): each new row scans the other window, old rows are removed, and the new row
+/// is inserted. Rows are numbered by side.
 pub(super) fn three_steps(
     rows: &[Row],
     window: Retention,
@@ -149,7 +149,7 @@ pub(super) fn three_steps(
     pairs
 }
 
-/// Feeds rows to a join in epochs of these lengths, in rotation, and returns the row numbers of all
+/// Feeds rows to a join in epochs of these lengths, in rotation. Returns the row numbers of all
 /// pairs.
 fn join_epochs(
     rows: &[Row],

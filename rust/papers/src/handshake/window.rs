@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use tidegate_operators::rows::{Retention, Side};
 
-/// A row's number within its side, and the numbers of the earlier rows of the other side that the
-/// row can match.
+/// A row's number within its side, and the numbers of the earlier rows that it can match on the
+/// other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowPlace {
     pub(super) number: u64,
-    /// The number of the first row of the other side that is in the row's window.
+    /// The number of the first row on the other side that is in this row's window.
     pub(super) from: u64,
-    /// The number of the first row of the other side that follows this row.
+    /// The number of the first row on the other side that follows this row.
     pub(super) upto: u64,
 }
 
@@ -30,7 +30,7 @@ impl WindowPlace {
     }
 }
 
-/// Numbers rows as they arrive, and tracks which rows are still in the window.
+/// Numbers arriving rows, and tracks which rows are still in the window.
 #[derive(Debug)]
 pub(super) struct Tracker {
     /// The lengths of the windows, by side.
@@ -39,7 +39,7 @@ pub(super) struct Tracker {
     times: Option<[VecDeque<i64>; 2]>,
     /// The number of the oldest row on each side that is still in the window.
     first: [u64; 2],
-    /// The number of the next row of each side.
+    /// The number of the next row on each side.
     next: [u64; 2],
 }
 
@@ -85,8 +85,8 @@ impl Tracker {
         self.times.iter_mut().flatten().for_each(VecDeque::clear);
     }
 
-    /// Returns the number of a side's oldest row that is still in the window, and the number of the
-    /// side's next row.
+    /// Returns two row numbers for a side: that of the oldest row still in the window, and that of
+    /// the next row.
     pub(super) fn span(&self, side: Side) -> Span {
         Span { first: self.first[side as usize], next: self.next[side as usize] }
     }

@@ -10,8 +10,9 @@ use std::ptr;
 use tidegate_sync::Stack;
 use tidegate_sync::atomic::{AtomicPtr, Ordering, RaceCell};
 
-/// The number of levels of the list. Each level has a quarter of the nodes of the level below, so a
-/// writer that is a few hundred winsets behind another finds its position in a few steps.
+/// The number of levels in the list. Each level has a quarter as many nodes as the level below it.
+/// A writer that is a few hundred winsets behind another writer therefore finds its position in a
+/// few steps.
 const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 4 };
 
 /// A winset in the list.
@@ -19,7 +20,7 @@ pub(super) struct Node<T> {
     start: i64,
     /// The value, until it is taken.
     value: RaceCell<Option<T>>,
-    /// The next node on each of this node's levels.
+    /// The next node on each level that this node has.
     next: Box<[AtomicPtr<Node<T>>]>,
 }
 
@@ -37,7 +38,7 @@ impl<T> Node<T> {
     ///
     /// # Safety
     ///
-    /// The value has not been taken yet, and it is not taken while it is borrowed.
+    /// The value has not been taken yet, and must not be taken while it is borrowed.
     #[inline]
     unsafe fn value(&self) -> &T {
         // SAFETY: the value was written before the node was linked (L1), and the caller guarantees
@@ -78,7 +79,7 @@ pub(super) struct List<T> {
     left: Stack<VecDeque<OwnedNode<T>>>,
 }
 
-/// A boxed node, which is freed by the owner of this value.
+/// A boxed node. The owner of this value frees the node.
 struct OwnedNode<T>(*mut Node<T>);
 
 // SAFETY: nodes contain values, which are passed between threads and shared.
@@ -126,15 +127,15 @@ impl<T> Drop for List<T> {
     }
 }
 
-/// A position in the list: on each level, a node that begins before everything that the cursor's
-/// owner will search for.
+/// A position in the list. On each level, the cursor refers to a node that begins before every
+/// start that the owner will look up.
 pub(super) struct Cursor<T> {
     at: [*mut Node<T>; LEVELS],
 }
 
 impl<T> Cursor<T> {
-    /// Returns the value of the node that begins at `start`. If there is no such node, `new`
-    /// creates its value.
+    /// Returns the value of the node that begins at `start`. If there is no such node, a node is
+    /// inserted with a value created by `new`.
     ///
     /// # Safety
     ///
@@ -232,8 +233,8 @@ unsafe fn last_before<T>(
     }
 }
 
-/// Links `node` behind its predecessors, level by level from the lowest, unless another thread has
-/// already linked a node with the same start.
+/// Links `node` behind its predecessors, level by level, starting with the lowest. Does nothing if
+/// another thread has already linked a node with the same start.
 ///
 /// # Safety
 ///
@@ -274,8 +275,8 @@ unsafe fn insert<T>(before: &[*mut Node<T>; LEVELS], node: Box<Node<T>>) -> *mut
     node
 }
 
-/// Returns the number of levels of a winset. Each level has a quarter of the winsets of the level
-/// below. The number of levels depends only on the start, so it is not random.
+/// Returns the number of levels for a winset. Each level has a quarter as many winsets as the level
+/// below it. The number of levels depends only on the start, so it is not random.
 fn height(start: i64) -> usize {
     let mixed = (start as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (1 + (mixed >> 32).trailing_zeros() as usize / 2).min(LEVELS)

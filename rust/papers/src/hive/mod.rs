@@ -1,5 +1,5 @@
-//! The hive contains windows for many keys. Threads update the windows concurrently, and a window
-//! is handed out as soon as no thread can update it any more.
+//! The hive contains windows for many keys. Threads update the windows concurrently. A window is
+//! handed out as soon as no thread can update it any more.
 //!
 //! ```text
 //! writer 0  ─ update(6, k) ─┐        ┌ start 3 ┐   ┌ start 6 ┐   ┌ start 9 ┐
@@ -10,13 +10,14 @@
 //!                                 next_winset ─▶ its keys and values
 //! ```
 //!
-//! A *winset* contains all windows that begin at the same time. Writers find or create a winset in
-//! a list that is sorted by start, and find or create the window for their key in the winset's
-//! trie. No thread waits for another: if two writers try to create the same winset, one succeeds,
-//! and both use that winset. Threads that update a window at the same time share it by reference,
-//! so the window's type determines how they synchronize.
+//! A *winset* contains all windows that begin at the same time. Winsets are kept in a list that is
+//! sorted by start. A writer finds or creates the winset in this list, and then finds or creates
+//! the window for its key in the winset's trie. No thread waits for another: if two writers try to
+//! create the same winset, one writer succeeds, and both writers use its winset. Threads that
+//! update a window at the same time share a reference to it, so the window's type determines how
+//! the updates are synchronized.
 //!
-//! This is the W-Hive of Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
+//! The hive is the W-Hive from Cederman, Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas,
 //! "Efficient data streaming multiway aggregation through concurrent algorithmic designs and new
 //! abstract data types", section 5.6. README.md contains the invariants, proofs and departures.
 //!
@@ -24,8 +25,8 @@
 //!
 //! The memory of a winset is freed after the reader and all writers have passed it. An idle writer
 //! that makes no promises therefore holds back results, and keeps all later winsets in memory. To
-//! find a window, a writer moves along the list from its last winset to the new one, using
-//! shortcuts, and then takes up to eight steps down the trie.
+//! find a window, a writer first moves along the list from its last winset to the new one, using
+//! shortcuts. It then takes up to eight steps down the trie.
 
 mod list;
 mod trie;
@@ -41,8 +42,7 @@ use list::{Cursor, Garbage, List};
 pub use tidegate_structures::gate::Next;
 use trie::Trie;
 
-/// Marks a handle that can be moved to another thread but cannot be used by two threads at the same
-/// time.
+/// Marks a handle that can be moved to another thread but cannot be shared by two threads.
 type NotSync = PhantomData<Cell<()>>;
 
 /// Creates hives; see the module documentation.
@@ -105,8 +105,8 @@ struct HiveState<V, N> {
 #[derive(Debug)]
 struct WriterPlace {
     /// The writer no longer updates any window that begins before this promise: the paper's
-    /// `written`. Only the writer changes the promise, which never decreases. The promise is
-    /// `i64::MAX` once the writer has been dropped.
+    /// `written`. Only the writer changes the promise, which never decreases. Once the writer has
+    /// been dropped, the promise is `i64::MAX`.
     promise: CachePadded<AtomicI64>,
     /// The writer no longer accesses any winset that begins before this hold. Only the writer
     /// changes the hold, which never decreases.
@@ -139,8 +139,8 @@ impl<V: Send + Sync, N: Fn() -> V + Send + Sync> HiveWriter<V, N> {
     /// Updates the window of `key` that begins at `start`. The window is created if it does not
     /// exist.
     ///
-    /// A thread can update its windows in any order, but no window may begin before the time that
-    /// [`advance`](Self::advance) has promised.
+    /// A thread can update windows in any order, but no updated window may begin before the time
+    /// promised by [`advance`](Self::advance).
     ///
     /// # Panics
     ///

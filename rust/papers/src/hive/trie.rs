@@ -1,5 +1,4 @@
-//! A trie over the mixed bits of keys, in which many threads look up and create values at the same
-//! time.
+//! A trie over the mixed bits of keys. Many threads can look up and create values at the same time.
 //!
 //! ```text
 //!  root   ┌──┬──┬──┬──┬ ... ┐        a slot is empty, a value with its key, or a node for the next four bits;
@@ -8,13 +7,13 @@
 //!           value  node
 //! ```
 //!
-//! Nothing is removed before the whole trie is taken, so each step is a single compare-and-swap and
-//! needs no help from other threads (T1). Mixing the bits permutes the keys, so two keys diverge
-//! after at most eight nodes, and only whole keys are compared. The trie replaces Michael's hash
-//! table, which the paper uses: that table has a fixed number of buckets, while the keys of a
-//! winset are not known in advance. The trie is that of Bagwell, "Ideal hash trees" (2001), made
-//! concurrent as in Prokopec, Bronson, Bagwell and Odersky, "Concurrent tries with efficient
-//! non-blocking snapshots" (2012), without the parts for removals and snapshots.
+//! Nothing is removed until the whole trie is taken. Each step is therefore a single
+//! compare-and-swap that needs no help from other threads (T1). Mixing is a permutation of the
+//! keys, so two different keys diverge after at most eight nodes, and only whole keys are compared.
+//! The paper uses Michael's hash table instead. That table has a fixed number of buckets, but the
+//! number of keys in a winset is not known in advance. The trie comes from Bagwell, "Ideal hash
+//! trees" (2001). It is made concurrent as in Prokopec, Bronson, Bagwell and Odersky, "Concurrent
+//! tries with efficient non-blocking snapshots" (2012), but does not support removals or snapshots.
 
 use std::fmt;
 use std::ptr;
@@ -24,11 +23,11 @@ use tidegate_sync::atomic::{AtomicPtr, Ordering};
 /// The number of key bits that a node distinguishes.
 const BITS: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4 };
 
-/// The number of slots of a node.
+/// The number of slots per node.
 const SLOTS: usize = 1 << BITS;
 
-/// A slot of a node. The lowest bit of the pointer is set if the slot contains a node instead of an
-/// entry.
+/// A slot of a node. If the slot contains a node instead of an entry, the lowest bit of the pointer
+/// is set.
 type Slot<V> = AtomicPtr<SlotTarget<V>>;
 
 /// The target of a slot.

@@ -12,7 +12,7 @@ use std::ops::Range;
 use tidegate_structures::index::Entry;
 use tidegate_sync::{HighWater, TryLock};
 
-/// The rows of one side that are in its index or are inserted in this epoch, oldest first.
+/// The rows on one side that are in its index or are inserted in this epoch, oldest first.
 #[derive(Debug)]
 pub(super) struct LeavingRows {
     rows: VecDeque<Entry>,

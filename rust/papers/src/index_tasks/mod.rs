@@ -14,12 +14,13 @@
 //! Multicore CPU" (SIGMOD 2020). A task's steps:
 //!
 //! 1. *Acquire*: some rows become active, and the thread receives the current indexes. The edge
-//!    cannot move past the oldest active task, and rows at or after the edge are compared one by
-//!    one. The thread therefore waits while the oldest active task is many tasks behind. Otherwise,
-//!    if a thread were interrupted, the others would have to compare every row after its task.
+//!    cannot move past the oldest active task, and rows from the edge onwards are compared one by
+//!    one. If a thread were interrupted for a long time, the other threads would have to compare
+//!    every row after its task. A thread therefore waits while the oldest active task is many tasks
+//!    behind.
 //!
-//! 2. *Find*: for each row, the thread reads the other side's edge. The thread searches the index
-//!    for rows before the edge, and compares the rows from the edge onwards one by one.
+//! 2. *Find*: for each row, the thread reads the other side's edge. Rows before the edge are looked
+//!    up in the index, and rows from the edge onwards are compared one by one.
 //!
 //! 3. *Index*: the rows are inserted into their indexes and marked. Any thread can then move the
 //!    edge forward.
@@ -38,13 +39,13 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! *Remove*: the thread removes some rows of either side for which no task searches any more.
+//! 5. *Remove*: the thread removes some rows of either side for which no task searches any more.
 //!
-//! *Departures*: a row's window boundaries are recorded when the row is added to the queue instead
-//! of when it is assigned. These boundaries are computed from the row's position in the merged
-//! order, so they do not depend on threads. The results of a few tasks are combined, because they
-//! are passed on in pieces. A step is the work that a thread does between two points at which it
-//! may have to wait, so tasks can be run by any scheduler.
+//! *Departures*: a row's window boundaries are recorded when the row is added to the queue. In the
+//! paper, they are recorded when the row is assigned to a thread. These boundaries are computed
+//! from the row's position in the merged order, so they do not depend on threads. The results of a
+//! few tasks are combined, because they are passed on in pieces. A task is divided into steps at
+//! the points where a thread may have to wait, so any scheduler can run tasks.
 //!
 //! Long because it contains every step of a task and of a merge, which depend on each other.
 
@@ -77,7 +78,7 @@ const TASK_ROWS: usize = 64;
 /// The number of tasks per active thread that may be handed out beyond the oldest active task.
 const AHEAD: usize = 4;
 
-/// The maximum number of rows and matches in a piece of the results.
+/// The maximum number of rows and the maximum number of matches per result piece.
 const PIECE: usize = if cfg!(test) { 7 } else { index::PIECE };
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
@@ -114,7 +115,7 @@ impl Default for TaskOptions {
 /// A row that searches the other side and is indexed.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskRow {
-    /// The row's side, in which other rows search for this row.
+    /// The row's side. Other rows search this side to find the row.
     pub side: usize,
     /// The side that the row searches. In a join of a stream with itself, this is the row's own
     /// side.
@@ -172,7 +173,7 @@ pub struct TaskJoin {
     sides: Vec<Side>,
     /// The rows of each side's index, if rows are removed one by one.
     leaving: Vec<LeavingRows>,
-    /// The results of each task, after it has completed.
+    /// The results of each completed task.
     results: Vec<Lock<Option<Results>>>,
     /// The approximate number of matches found, and the number at which no more tasks are handed
     /// out.
@@ -181,7 +182,7 @@ pub struct TaskJoin {
     output: TryLock<Output>,
 }
 
-/// The matches of the rows of a task.
+/// The matches for a task's rows.
 #[derive(Debug, Default)]
 struct Results {
     numbers: Vec<u32>,
@@ -406,8 +407,8 @@ impl TaskJoin {
         });
     }
 
-    /// Returns whether all tasks that were handed out have completed and all rows that have left
-    /// the window have been removed.
+    /// Returns whether all assigned tasks have completed and all rows that have left the window
+    /// have been removed.
     fn is_through(&self, rows: usize) -> bool {
         self.output.try_with(|output| output.row == rows).unwrap_or(false)
             && self.leaving.iter().all(LeavingRows::is_through)
@@ -510,7 +511,8 @@ impl Side {
         self.keys.push(row.key.unwrap_or_default());
     }
 
-    /// Appends the numbers of the rows at these positions whose keys match the probe.
+    /// Checks which rows at these positions have keys that match the probe, and appends their
+    /// numbers.
     fn scan(&self, places: Range<u32>, probe: &Probe, found: &mut Vec<u32>) {
         let (from, before) = (places.start, found.len());
         let keys = &self.keys[from as usize..places.end as usize];

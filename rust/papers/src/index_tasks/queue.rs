@@ -40,15 +40,15 @@ pub(super) struct SideIndex {
     pub(super) first: u32,
 }
 
-/// The indexes that a thread received with its last task. The thread keeps the indexes, because
-/// threads slow each other down if they repeatedly acquire and release references to the same tree.
+/// The indexes that a thread received with its last task. The thread keeps these indexes, because
+/// threads that repeatedly acquire and release references to the same tree slow each other down.
 #[derive(Debug, Default)]
 pub(super) struct Indexes {
-    /// The queue's number of index changes when these indexes were last updated, or `None` if they
-    /// have never been updated.
+    /// The number of index changes that the queue had counted when these indexes were last updated.
+    /// `None` if they have never been updated.
     changes: Option<u64>,
     pub(super) trees: Vec<SharedIndex>,
-    /// Marks the sides for which tasks insert their rows.
+    /// For each side, true if tasks insert their rows into the index.
     pub(super) is_indexing: Vec<bool>,
 }
 

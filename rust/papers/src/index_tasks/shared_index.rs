@@ -39,7 +39,7 @@ impl SharedIndex {
     }
 
     /// Finds the positions of the probes' lowest keys, if the tree supports positions. All keys are
-    /// processed together, so that the searches overlap their memory accesses.
+    /// processed together so that the memory accesses of the searches overlap.
     pub(super) fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         if let SharedIndex::PimTree(tree, _) = self {
             tree.locate(lows, places);

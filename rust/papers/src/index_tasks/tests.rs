@@ -8,7 +8,7 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// The side and key of each row, in order of arrival. There are one or two sides.
+/// Each row's side and key, in order of arrival. There are one or two sides.
 type Rows = Vec<(usize, Option<i64>)>;
 
 /// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
@@ -216,7 +216,7 @@ fn rows_that_have_left_are_removed_by_the_end_of_an_epoch() {
     }
 }
 
-/// A thread may be interrupted in the middle of its task for any length of time. Meanwhile, the
+/// A thread can be interrupted for any length of time in the middle of its task. Meanwhile, the
 /// other threads compare all rows from that task onward one by one, so they must stop taking tasks.
 #[test]
 fn an_interrupted_thread_does_not_make_the_others_compare_all_rows() {

@@ -1,7 +1,7 @@
 //! The row gate: ScaleGate's list, with its sources (`source.rs`) and readers (`reader.rs`).
 //!
-//! Line numbers in these files refer to Algorithm 2 of ScaleJoin, which README.md quotes next to
-//! the departures.
+//! Line numbers in these files refer to ScaleJoin's Algorithm 2. README.md quotes this algorithm
+//! and lists the departures from it.
 
 use tidegate_sync::Budget;
 use tidegate_sync::atomic::Arc;
@@ -52,8 +52,8 @@ impl<'a, T> Row<'a, T> {
 pub struct ScaleGate;
 
 impl ScaleGate {
-    /// Creates a gate with sources `0..sources` and with `readers` readers, each of which receives
-    /// every row.
+    /// Creates a gate with sources `0..sources` and `readers` readers. Each reader receives every
+    /// row.
     #[allow(clippy::new_ret_no_self, reason = "a gate is its handles")]
     pub fn new<T: Send + Sync>(sources: usize, readers: usize) -> Handles<Source<T>, Reader<T>> {
         Self::with_memory_limit(sources, readers, usize::MAX)

@@ -2,7 +2,7 @@
 //! readers of a row gate can also share the stream, as in the T-Gate.
 //!
 //! The row gate fulfils the contract of [`gate`](tidegate_structures::gate): it returns exactly the
-//! same rows, in the same order, as the [`BlockGate`](tidegate_structures::gate::BlockGate).
+//! same rows as [`BlockGate`](tidegate_structures::gate::BlockGate), in the same order.
 //!
 //! ```
 //! use tidegate_structures::gate::Next;

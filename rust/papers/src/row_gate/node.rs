@@ -1,4 +1,4 @@
-//! The memory of the row gate: nodes, their segments, and the links between them.
+//! The row gate's memory: nodes, their segments, and the links between them.
 //!
 //! This file contains all pointer arithmetic and most of the gate's unsafe code. A node is kept
 //! alive by a [`Hold`], which is a pointer that the reclaimer can see. The owner of the hold
@@ -13,26 +13,26 @@ use tidegate_sync::{CachePadded, Charge};
 
 use tidegate_structures::gate::Key;
 
-/// The number of levels of the list. Each level has a quarter of the nodes of the level below, so
-/// the top level is traversed in steps of 4^5 = 1 024 rows. A source keeps the memory from its
-/// position on the top level onwards, so additional levels would keep more memory.
+/// The number of levels of the list. Each level has a quarter as many nodes as the level below it,
+/// so each step on the top level skips 4^5 = 1 024 rows on average. A source keeps the memory from
+/// its position on the top level onwards, so additional levels would keep more memory.
 pub(super) const LEVELS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 6 };
 
-/// The number of nodes in a source's first segment, and the maximum number in a segment. Sources
-/// with one row each should use little memory even if there are 10 000 of them, and a busy source
-/// should seldom allocate.
+/// The number of nodes in a source's first segment, and the maximum number in a segment. Even
+/// 10 000 sources with one row each should use little memory, and busy sources should rarely
+/// allocate.
 const FIRST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 8 };
 const LARGEST_SEGMENT: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 256 };
 
 /// A row in the list.
 pub(super) struct Node<T> {
-    /// The key, which is written before the node is linked. The checked cell lets loom detect a
-    /// node that is linked before it is written, or read after it is freed.
+    /// The key, which is written before the node is linked. With the checked cell, loom detects
+    /// nodes that are linked before they are written or read after they are freed.
     key: RaceCell<Key>,
     /// The payload, which is written before the node is linked, and dropped by the thread that
     /// frees the segment. The head has no payload.
     payload: RaceCell<MaybeUninit<T>>,
-    /// The number of levels of the node, from 1 to `LEVELS`.
+    /// The number of levels that this node has, from 1 to `LEVELS`.
     height: u8,
     /// The next node on level 0. The sources write this link. Once the link is set, it only ever
     /// changes to an earlier node.
@@ -63,7 +63,7 @@ impl<T> NodePtr<T> {
     ///
     /// # Safety
     ///
-    /// Throughout `'a`, the gate's reclaimer sees a hold at this node or before it.
+    /// Throughout `'a`, a hold at or before this node must be visible to the gate's reclaimer.
     #[inline]
     pub(super) unsafe fn get<'a>(self) -> &'a Node<T> {
         debug_assert!(!self.0.is_null());
@@ -149,8 +149,8 @@ impl<T> Node<T> {
         self.link(level).store(pointer(next), Ordering::Relaxed);
     }
 
-    /// Inserts `node` after this one on `level` if `next` is still this node's successor on that
-    /// level.
+    /// Inserts `node` after this node on `level`, provided that `next` is still this node's
+    /// successor on that level.
     #[inline]
     pub(super) fn insert_after(
         &self,
@@ -188,16 +188,16 @@ pub(super) struct Segment<T> {
     /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
     /// have height 1. Greater heights only make searches shorter.
     tower: Box<[Link<T>]>,
-    /// The number of nodes handed out. The source writes this number, and the reclaimer reads it
-    /// when the segment is full or its source has been dropped.
+    /// The number of nodes handed out. The source writes this number. The reclaimer reads it once
+    /// the segment is full or its source has been dropped.
     filled: AtomicUsize,
-    /// The source's next segment. The source writes it once, when this segment is full.
+    /// The source's next segment. The source sets it only once, when this segment is full.
     next: AtomicPtr<Segment<T>>,
     _charge: Charge,
 }
 
 impl<T> Segment<T> {
-    /// Returns the size in bytes of a segment of `nodes` nodes.
+    /// Returns the size of a segment with `nodes` nodes, in bytes.
     pub(super) fn bytes(nodes: usize) -> usize {
         size_of::<Self>()
             + nodes * size_of::<Node<T>>()
@@ -205,13 +205,13 @@ impl<T> Segment<T> {
     }
 
     /// Returns the number of tower links. A quarter of the nodes have a second link, a sixteenth
-    /// have a third, and so on. The expected total is a third of the number of nodes.
+    /// have a third, and so on. The expected total is `nodes / 3`.
     fn tower_links(nodes: usize) -> usize {
         (nodes / 2).max(LEVELS - 1)
     }
 
-    /// Returns the number of nodes in the segment that follows one of `nodes` nodes, or in the
-    /// first segment if `nodes` is 0.
+    /// Returns the number of nodes in the segment after a segment with `nodes` nodes. If `nodes` is
+    /// 0, returns the number for the first segment.
     pub(super) fn grown(nodes: usize) -> usize {
         (nodes * 2).clamp(FIRST_SEGMENT, LARGEST_SEGMENT)
     }
@@ -343,8 +343,8 @@ impl<T> PassedNodes<T> {
         self.oldest.is_null()
     }
 
-    /// Frees the segments whose rows all sort before `low`. The last segment is freed only if the
-    /// source has been dropped.
+    /// Frees the segments whose rows all sort before `low`. The last segment is freed only after
+    /// the source has been dropped.
     ///
     /// # Safety
     ///
@@ -375,11 +375,11 @@ impl<T> PassedNodes<T> {
     }
 }
 
-/// The position of one of the gate's handles. The handle no longer accesses any earlier nodes.
+/// The position of a gate handle. The handle no longer accesses any earlier nodes.
 pub(super) struct Hold<T> {
-    /// A node, or null after the handle has been dropped. Only the handle moves the hold, and only
-    /// forward. The reclaimer reads the hold; a stale position only means that less memory is
-    /// freed.
+    /// The held node, or null after the handle has been dropped. Only the handle moves the hold,
+    /// and only forward. The reclaimer reads the hold; a stale position only means that less memory
+    /// is freed.
     at: CachePadded<AtomicPtr<Node<T>>>,
 }
 
@@ -407,7 +407,7 @@ impl<T> Hold<T> {
         self.at.store(ptr::null_mut(), Ordering::Release);
     }
 
-    /// Returns the key of the held node, or `None` after the handle has been dropped.
+    /// Returns the held node's key, or `None` after the handle has been dropped.
     ///
     /// # Safety
     ///

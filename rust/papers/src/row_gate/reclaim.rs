@@ -72,8 +72,8 @@ impl<T> GateState<T> {
         self.next_source.add(1)
     }
 
-    /// Records that memory for `nodes` nodes was allocated or can be freed, and frees some memory
-    /// if a check is due.
+    /// Records that memory for `nodes` nodes has been allocated or can be freed. If a check is due,
+    /// frees memory.
     pub(super) fn took(&self, nodes: usize) {
         let taken = self.taken.add(nodes) + nodes;
         if taken >= NODES_BETWEEN.max(4 * self.handles.get()) {
@@ -103,11 +103,11 @@ impl<T> GateState<T> {
 
     /// Returns the lowest position that any handle holds.
     ///
-    /// A handle may arrive while the others are being read, and the handle from which it was
-    /// created may then move. However, the new handle arrives before the original one moves. If the
-    /// reclaimer has read the original handle's new position, it finds the new handle among the
-    /// arrivals afterwards, and reads again. If the reclaimer has read the old position, that
-    /// position is at or before the one where the new handle begins.
+    /// A new handle may be created while the positions of other handles are being read, and the
+    /// original handle may then move. However, the new handle is always added to the arrivals
+    /// before the original handle moves. If the reclaimer has read the original handle's new
+    /// position, it then finds the new handle among the arrivals and reads all positions again. If
+    /// the reclaimer has read the old position, the new handle begins at or after that position.
     fn lowest(&self, known: &mut Vec<KnownHandle<T>>) -> Key {
         loop {
             known.extend(self.arrivals.take_all());

@@ -1,10 +1,10 @@
-//! The T-Gate: readers that share the stream, so that each row goes to one of them.
+//! The T-Gate. Its readers share the stream, so each row goes to only one reader.
 //!
 //! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: each row is
 //! returned exactly once. There are two ways to choose the reader of a row:
 //!
 //! - [`SharedReader`]: the first reader that requests the row. The readers of a group share one
-//!   position in the list, which they move with a compare-and-swap.
+//!   position in the list and advance it with a compare-and-swap.
 //! - [`KeyedReader`]: the reader to which the row's key belongs. The TuMLMC design needs keyed
 //!   readers for functions that depend on the order of a key's rows. Each reader walks through the
 //!   whole list and skips the rows of the other readers.
@@ -21,11 +21,11 @@ use tidegate_structures::gate::Next;
 
 /// A consumer that shares the stream with the other readers of its group.
 ///
-/// Each row of the stream goes to one reader of the group. Each reader receives its rows in merged
-/// order.
+/// Each row in the stream goes to only one reader in the group. Each reader receives its rows in
+/// merged order.
 pub struct SharedReader<T: Send + Sync> {
-    /// The underlying reader, which is at the last row it won or at a later position that the group
-    /// has reached.
+    /// The underlying reader. It is at the last row that it returned, or at a later position that
+    /// the group has reached.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }
@@ -108,7 +108,7 @@ pub struct KeyedReader<T: Send + Sync, H> {
 }
 
 impl<T: Send + Sync, H: Fn(&Row<'_, T>) -> u64> KeyedReader<T, H> {
-    /// Returns the next row whose key belongs to this reader, if it is ready.
+    /// Returns the next row that has a key belonging to this reader, if the row is ready.
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         loop {
             match self.reader.step() {

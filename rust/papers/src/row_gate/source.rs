@@ -13,8 +13,8 @@ use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
 /// A dropped source counts as this many nodes towards the next check for memory to free. The number
-/// is large enough that the source's rows are freed eventually, and small enough that 60 000
-/// sources are not each checked 60 000 times.
+/// is large enough for the source's rows to be freed eventually. It is small enough that dropping
+/// 60 000 sources does not cause 60 000 checks of every source.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.
@@ -73,8 +73,8 @@ impl<T> Copy for ListPlace<T> {}
 
 /// A feeder of the gate. Dropping a source closes it.
 ///
-/// A source can be moved to another thread, but two threads cannot use it at the same time, because
-/// it has a single position in the list.
+/// A source can be moved to another thread. However, it has a single position in the list, so two
+/// threads cannot use it at the same time.
 pub struct Source<T: Send + Sync> {
     shared: Arc<GateState<T>>,
     number: u16,
@@ -82,7 +82,7 @@ pub struct Source<T: Send + Sync> {
     place: ListPlace<T>,
     /// The hold, which is at `held`.
     hold: Arc<Hold<T>>,
-    /// The position of the topmost finger at the end of the last `find`.
+    /// The topmost finger's position at the end of the last `find`.
     held: NodePtr<T>,
     cell: Arc<PromiseCell>,
     last_fork: Option<Arc<Fork>>,
@@ -130,8 +130,8 @@ impl<T: Send + Sync> Source<T> {
 
     /// Adds a row: `addTuple`.
     ///
-    /// If a row is earlier than the source's promise, or if there is not enough memory for the row,
-    /// the row is returned and the gate remains unchanged.
+    /// If the row is earlier than the source's promise or memory runs out, this method returns the
+    /// row and leaves the gate unchanged.
     #[inline]
     pub fn push(&mut self, ts: i64, payload: T) -> Result<(), Rejection<T>> {
         if ts < self.place.promised {
@@ -157,8 +157,8 @@ impl<T: Send + Sync> Source<T> {
     /// Promises that no later row has a `ts` below this one. If a previous promise was higher, it
     /// remains in effect.
     ///
-    /// A source without new rows holds back the rows of all other sources. With this promise, those
-    /// rows do not have to wait for rows of this source before `ts`.
+    /// A source without new rows holds back the rows of all other sources. After this promise, rows
+    /// of other sources before `ts` no longer have to wait for this source.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.
@@ -170,10 +170,11 @@ impl<T: Send + Sync> Source<T> {
         }
     }
 
-    /// Promises that no more rows will follow. Dropping the source has the same effect.
+    /// Promises that no more rows will follow. Dropping the source has the same effect as this
+    /// promise.
     pub fn close(self) {}
 
-    /// Creates another source, which begins with the promise of this one.
+    /// Creates another source. It starts with the promise of this source.
     ///
     /// The new source receives the next number that no source of the gate has had. If several
     /// threads fork sources at the same time, the numbers follow the order of the calls. Fork from

@@ -10,11 +10,11 @@
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
 //! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join
-//! does. Each thread has its own reader, so it sees all rows and waits for no other thread. A
-//! thread compares each row with its share of the other side's window (L16-18). The thread stores
-//! the row if its own counters show that it is this thread's turn (L19-20), and drops rows that
-//! have left their window (L21-23). The thread then adds the matches to SG_out, as one of its
-//! sources. SG_out hands out the matches of a row after every thread has passed the row.
+//! does. Each thread has its own reader, so every thread sees all rows and waits for no other
+//! thread. The thread compares each row with its share of the other side's window (L16-18). The
+//! thread stores the row if its own counters show that it is this thread's turn (L19-20). It drops
+//! rows that have left their window (L21-23). The thread then adds the matches to SG_out, as one of
+//! its sources. SG_out hands out the matches of a row after every thread has passed the row.
 //!
 //! The caller of the join acts as the paper's injecting and collecting thread. The threads keep
 //! running between calls as long as rows are in flight, and sleep otherwise.
@@ -28,15 +28,15 @@
 //!
 //! Departure 3 of [`window::scale`](tidegate_operators::window::scale) applies here, too.
 //!
-//! 1. SG_in has two sources, one per side, because the operator's own gate has already merged the
-//!    rows of several physical streams. A row's position in the merged order is its time.
+//! 1. SG_in has two sources, one per side. The operator's own gate has already merged the rows from
+//!    several physical streams. A row's position in the merged order is its time.
 //!
 //! 2. Rows that have left the window are dropped before the next row is compared with the window,
 //!    instead of afterwards. In the paper's order of steps, a row may also meet rows that are just
 //!    outside its window (section III).
 //!
-//! 3. A thread that finds no matches for some rows promises SG_out that it has passed them. In the
-//!    paper, the matches of other threads wait until this thread finds a match.
+//! 3. If a thread finds no matches for some rows, it promises SG_out that it has passed these rows.
+//!    In the paper, the matches of other threads wait until this thread finds a match.
 //!
 //! 4. A thread waits after it has found many matches that have not been taken. A thread that finds
 //!    no row eventually goes to sleep, whereas the paper's thread keeps trying (L10).
@@ -119,8 +119,8 @@ pub struct GatedScaleJoin {
     exit: Mutex<Exit>,
     /// The number of rows added.
     rows: u64,
-    /// The number of rows whose results were returned, in total and per side, and the time of the
-    /// last one.
+    /// The number of rows for which results were returned, in total and per side. Also contains the
+    /// time of the last of these rows.
     given: u64,
     given_of: [u64; 2],
     last: Option<i64>,
@@ -143,7 +143,7 @@ impl fmt::Debug for GatedScaleJoin {
 
 impl GatedScaleJoin {
     /// Creates a join that scans for `terms`. Neither the join nor the terms contain any rows yet.
-    /// Starts `threads` threads and pins each of them to one processor if `pin` is set.
+    /// Starts `threads` threads. If `pin` is set, each thread is pinned to one processor.
     pub fn new(
         retention: Retention,
         how: How,

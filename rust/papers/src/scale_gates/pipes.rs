@@ -8,16 +8,16 @@
 //! ```
 //!
 //! # Protocol
-//! 1. Rows are numbered in the order in which they are added. A row's number is its time in both
-//!    gates.
+//! 1. Rows are numbered in the order in which they are added. Both gates use a row's number as its
+//!    time.
 //!
-//! 2. To *pass* a row, a worker adds the row's matches to SG_out, promises SG_out that it has
-//!    passed the row, and then raises its mark. A thread that sees all marks above a row therefore
-//!    finds all matches of the row ready in SG_out.
+//! 2. To *pass* a row, a worker adds the row's matches to SG_out, promises SG_out that no more
+//!    matches for the row will follow, and then raises its own mark. A thread that sees all marks
+//!    above a row therefore finds all matches of the row ready in SG_out.
 //!
-//! 3. A worker waits for the bell that all workers share if it finds no row, or if too many of its
-//!    matches have not been taken. The worker notes the number of rings before it checks, so it
-//!    does not miss a ring.
+//! 3. All workers share a bell. A worker waits for this bell if it finds no row, or if too many of
+//!    its matches have not been taken yet. Before these checks, the worker records the number of
+//!    rings, so it cannot miss a ring.
 //!
 //! 4. There is always something to take: the matches of the slowest worker belong to rows that all
 //!    workers have passed. Workers that wait for room therefore do not wait forever.
@@ -36,14 +36,15 @@ use tidegate_sync::atomic::Arc;
 use crate::threads::{Crew, Patience};
 use tidegate_operators::rows::Side;
 
-/// The number of rows after which workers are woken, and after which a worker reports its progress.
+/// Workers are woken after this many rows, and each worker reports its progress after this many
+/// rows.
 const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// The maximum number of matches that a worker finds before it waits until they are taken. A single
+/// The maximum number of matches that a worker finds before waiting for them to be taken. A single
 /// row may have more matches than this.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// The time that the taking thread waits before it settles for fewer rows than it requested.
+/// The time for which the taking thread waits before settling for fewer rows than requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Processes all items from SG_in for one worker, in order.
@@ -64,7 +65,7 @@ struct PipeState {
     wanted: HighWater,
     /// The number of rows that each worker has passed.
     passed: Vec<HighWater>,
-    /// For each worker, the number of its matches that were taken.
+    /// For each worker, the number of matches that were taken.
     taken: Vec<HighWater>,
 }
 
@@ -92,10 +93,10 @@ pub struct Exit {
     matches: Reader<Vec<u32>>,
     /// The matches of a row that some workers have not passed yet.
     next: Option<Matches>,
-    /// For each worker, the number of its matches that were taken.
+    /// For each worker, the number of matches that were taken.
     taken: Vec<u64>,
-    /// The number of rows that all workers had passed at the last check, and the number of times
-    /// that the bell had rung.
+    /// The number of rows that all workers had passed and the number of times that the bell had
+    /// rung, both at the last check.
     passed: u64,
     heard: u64,
     shared: Arc<PipeState>,
@@ -112,13 +113,14 @@ struct Matches {
 /// The matches of some rows that all workers have found.
 #[derive(Debug, Default)]
 pub struct WorkerMatches {
-    /// The rows that have matches, each with the end of its matches in `numbers`.
+    /// The rows that have matches. Each row is stored with the position in `numbers` at which its
+    /// matches end.
     pub rows: Vec<(u64, usize)>,
     /// The numbers of the matching rows. The numbers for each row are in no particular order.
     pub numbers: Vec<u32>,
 }
 
-/// Creates both gates, and the paths of the given number of workers between them.
+/// Creates both gates, and paths between them for the given number of workers.
 pub fn pipes<T: Send + Sync>(workers: usize) -> (Entry<T>, Vec<Passage<T>>, Exit, Arc<Crew>) {
     let enough = "as many sources as there may be threads";
     let (sources, readers) = ScaleGate::new(2, workers).expect(enough);
@@ -183,7 +185,7 @@ impl<T: Send + Sync> Entry<T> {
         self.sources[0].push(self.rows as i64, item).expect(IN_ORDER);
     }
 
-    /// Wakes the workers, so that they take everything that was added.
+    /// Wakes the workers so that they process everything that was added.
     pub fn call(&mut self) {
         self.sources.iter_mut().for_each(|source| source.advance(self.rows as i64));
         self.shared.crew.call(CALL).ring();
@@ -271,9 +273,9 @@ impl Exit {
         }
     }
 
-    /// Returns the matches of rows before `upto`, which all workers have passed: at most about
-    /// `most` matches, or the matches of one row. Also returns a row number that is greater than
-    /// the numbers of all these rows.
+    /// Returns matches for rows before `upto`. All workers have passed these rows. The result has
+    /// at most about `most` matches, or contains the matches for a single row. Also returns a row
+    /// number that is greater than the numbers of all these rows.
     pub fn take(&mut self, upto: u64, most: usize) -> (WorkerMatches, u64) {
         let mut all = WorkerMatches::default();
         let mut end = upto;
@@ -322,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a function that reports whether a test has been running for far too long.
+    /// Returns a function that reports whether a test has been running much too long.
     fn patience() -> impl Fn() -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         move || Instant::now() > until

@@ -1,30 +1,31 @@
-//! Assigns keys to replicas according to one of the three parallel patterns of PPOIJ (section 3).
+//! Assigns keys to replicas using one of the three parallel patterns from PPOIJ (section 3).
 //!
-//! - **KP**: each key has a single replica, its home.
-//! - **DP**: every replica serves all keys. Every replica stores each row, but only one of them
-//!   searches for the row's matches. In the paper, all replicas search for the matches of each row,
-//!   but only one of them stores it. With the paper's method, each row requires work on every
-//!   replica, and the matches found by several replicas have to be put in order. Storing a 4-byte
-//!   number on every replica is cheaper.
-//! - **HP**: each key is assigned to as many replicas as its load requires (Algorithm 1). The first
-//!   rows calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
+//! - **KP**: each key has a single replica, called its home.
+//! - **DP**: every replica serves all keys. Every replica stores each row, but only one replica
+//!   searches for the row's matches. The paper does the opposite: only one replica stores a row,
+//!   but all replicas search for its matches. Each row then requires a search on every replica, and
+//!   the matches from several replicas have to be put in order. Storing a 4-byte number on every
+//!   replica is cheaper.
+//! - **HP**: each key gets as many replicas as its load requires (Algorithm 1). The first rows
+//!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
 //!   current frequencies, in which older rows have less weight. Only one out of every [`SAMPLED`]
 //!   rows is counted.
 //!
-//!   The load of a key is the product of its frequencies on the two sides. In the paper, the load
-//!   of a key is its frequency. However, each left row is compared with the right rows that have
-//!   the same key, and the number of these rows also grows with the key's frequency. If loads were
-//!   plain frequencies, replicas would receive equal numbers of rows but make very different
-//!   numbers of comparisons.
-//! - **Auto**: KP at first, and HP once the busiest replica makes more than [`LOAD_FACTOR`] times
-//!   the mean number of comparisons. `Auto` switches to HP only if pairs are filtered. Without a
-//!   filter, putting the pairs from several replicas in order takes longer than finding them.
+//!   A key's load is the product of its frequencies on the two sides. In the paper, a key's load is
+//!   its frequency. However, each left row is compared with all right rows that have the same key.
+//!   The number of these rows also grows with the key's frequency. If a load were a plain
+//!   frequency, replicas would receive equal numbers of rows but perform very different numbers of
+//!   comparisons.
+//! - **Auto**: KP at first, and HP once the busiest replica performs more than [`LOAD_FACTOR`]
+//!   times the mean number of comparisons. `Auto` switches to HP only if pairs are filtered.
+//!   Without a filter, putting the pairs from several replicas in order takes longer than finding
+//!   them.
 //!
 //! The mapping changes only between two epochs, when no replica is working. A replica that is
-//! removed from a key keeps the rows that it has already stored. Later rows are still compared with
-//! the stored rows until they are purged, but the replica stores no new rows with that key. A
-//! stored row therefore never moves to another replica, and each later row is compared on every
-//! replica that has rows with the same key. With DP, the mapping never changes.
+//! removed from a key keeps the rows that it has already stored. The replica still compares new
+//! rows with these rows until they are purged, but stores no more rows with that key. A stored row
+//! therefore never moves to another replica. Each new row is compared on every replica that has
+//! rows with the same key. With DP, the mapping never changes.
 
 use std::collections::HashMap;
 
@@ -43,17 +44,17 @@ pub enum Parallelism {
     Hybrid,
 }
 
-/// The default maximum ratio of the highest load of any replica to the mean load (θ in Algorithm
-/// 1).
+/// The default for θ in Algorithm 1: the maximum allowed ratio of the highest replica load to the
+/// mean load.
 pub const LOAD_FACTOR: f64 = 1.2;
 
-/// The number of rows between two checks of the frequencies. Processing that many rows takes a few
+/// The number of rows from one frequency check to the next. Processing that many rows takes a few
 /// milliseconds.
 const MEASURED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// Among this many consecutive rows on a side, all rows with the same split key are stored by the
-/// same replica. As a result, most of a row's matches are found by one replica and do not have to
-/// be put in order.
+/// Each side is divided into blocks of this many consecutive rows. Within a block, one replica
+/// stores all rows with the same split key. That replica then finds most of a row's matches, so
+/// these matches do not have to be put in order.
 const STORED_TOGETHER: u32 = if cfg!(test) { 2 } else { 64 };
 
 /// If every replica serves all keys, the replicas take turns searching for the matches of rows.
@@ -65,14 +66,14 @@ const TURNS: usize = 4;
 /// The sampling interval: one row in this many is counted.
 const SAMPLED: usize = if cfg!(test) { 2 } else { 8 };
 
-/// The number of comparisons above which their distribution over the replicas is checked.
+/// The load balance is checked once the replicas have performed more than this many comparisons.
 const WORTH_SPLITTING: u64 = if cfg!(test) { 100 } else { 1 << 14 };
 
-/// A key is dropped when its frequency fades below this value.
+/// A key is dropped when its frequency falls below this value.
 const LEAST_FREQUENCY: f32 = 0.5;
 
-/// A route of at least this value is a position in the list of split keys rather than a replica.
-/// The key then has replicas other than its home.
+/// Routes at or above this value refer to positions in the list of split keys rather than to
+/// replicas. The key then has replicas other than its home.
 const SPLIT: u16 = 1 << 15;
 
 /// The route of a row without a key.
@@ -103,7 +104,8 @@ pub(super) enum LookAssignment {
 pub(super) enum KeyShare {
     /// No rows of the key.
     None,
-    /// All rows of the key. Contains the key's position among the keys whose home is this replica.
+    /// All rows of the key. Contains the key's index among the keys that have their home on this
+    /// replica.
     All(u32),
     /// A part of the rows.
     Part(KeyPart),
@@ -112,20 +114,20 @@ pub(super) enum KeyShare {
 /// A replica's part of a key's rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyPart {
-    /// The key's position among the keys whose home is this replica. `None` if the key's home is
-    /// another replica.
+    /// The key's index among the keys that have their home on this replica. `None` if the key's
+    /// home is another replica.
     pub(super) home: Option<u32>,
-    /// The key's position among the split keys.
+    /// The key's index among the split keys.
     pub(super) split: u32,
-    /// This replica's position among the replicas that store new rows, or `None` if it does not
-    /// store them.
+    /// This replica's index among the replicas that store new rows, or `None` if it stores no new
+    /// rows.
     place: Option<u32>,
     /// The number of replicas that store new rows.
     degree: u32,
 }
 
 impl KeyPart {
-    /// Returns whether this replica stores the row with this number.
+    /// Returns whether this replica stores the row with the given number.
     pub(super) fn stores(self, number: u32) -> bool {
         self.place == Some(number / STORED_TOGETHER % self.degree)
     }
@@ -156,7 +158,7 @@ impl Divisor {
     }
 }
 
-/// The mapping from keys to replicas, and the statistics on which it is based.
+/// The mapping from keys to replicas, with the statistics on which it is based.
 #[derive(Debug)]
 pub(super) struct Assignment {
     parallelism: Parallelism,
@@ -271,7 +273,7 @@ impl Assignment {
         }
     }
 
-    /// Sets the maximum ratio of the highest load of any replica to the mean load.
+    /// Sets the maximum allowed ratio of the highest replica load to the mean load.
     pub(super) fn with_load_factor(self, load_factor: f64) -> Self {
         assert!(load_factor >= 1.0, "the load factor must be at least 1");
         Assignment { load_factor, ..self }
@@ -282,8 +284,8 @@ impl Assignment {
         self.divisor.divide(key).1
     }
 
-    /// Returns the key's position among the keys whose home is replica `me`, or `None` if its home
-    /// is another replica. With DP, every replica is home to all keys.
+    /// Returns the key's index among the keys that have their home on replica `me`, or `None` if
+    /// the key's home is another replica. With DP, every replica is home to all keys.
     #[inline]
     pub(super) fn home_of(&self, key: u32, me: u16) -> Option<usize> {
         if self.parallelism == Parallelism::Data {
@@ -299,14 +301,14 @@ impl Assignment {
         Some(usize::from(route - SPLIT))
     }
 
-    /// Returns the binary logarithm of the number of consecutive rows whose matches one replica
-    /// searches for in its turn. `rows` is the number of rows in the epoch.
+    /// Returns the binary logarithm of the number of consecutive rows per turn. In each turn, one
+    /// replica finds the matches for these rows. `rows` is the number of rows in the epoch.
     pub(super) fn turn(&self, rows: usize) -> u32 {
         (rows / (TURNS * self.replicas)).clamp(1, LOOKED_AT_TOGETHER).ilog2()
     }
 
-    /// Returns the replica that searches for the matches of a row with this key in the given turn
-    /// of the epoch. Special values mean that several replicas search, or that the row has no key.
+    /// Returns the replica that finds the matches for a row with this key in the given turn of the
+    /// epoch. Special values mean that several replicas search, or that the row has no key.
     #[inline]
     pub(super) fn route(&self, turn: usize, key: u32) -> u16 {
         match key {
@@ -319,8 +321,8 @@ impl Assignment {
         }
     }
 
-    /// Returns replica `me`'s share of the rows with this `key`, given the `route` of such a row.
-    /// This method is always inlined into the loop over rows, which is compiled for wider
+    /// Returns replica `me`'s share of the rows with this `key`. `route` is the route of these
+    /// rows. This method is always inlined into the loop over rows, which is compiled for wider
     /// instructions. By default, the compiler would not inline it there.
     #[inline(always)]
     pub(super) fn share(&self, route: u16, key: u32, me: u16) -> KeyShare {
@@ -341,7 +343,7 @@ impl Assignment {
         self.parallelism == Parallelism::Data
     }
 
-    /// Returns whether replica `me` may have to search for matches of a row with this `route`.
+    /// Returns whether replica `me` may have to find matches for a row with this `route`.
     #[inline]
     pub(super) fn may_look(route: u16, me: u16) -> bool {
         route == me || Self::is_split(route)
@@ -367,8 +369,8 @@ impl Assignment {
         })
     }
 
-    /// Returns which replicas search for the matches of a row with this `route`: one or several, or
-    /// none if the row has no key.
+    /// Returns the replicas that find the matches for a row with this `route`. There are none if
+    /// the row has no key.
     #[inline]
     pub(super) fn looks(route: u16) -> LookAssignment {
         match route {
@@ -378,10 +380,11 @@ impl Assignment {
         }
     }
 
-    /// Updates the statistics after an epoch. The arguments are the keys and sides of the epoch's
-    /// rows, the number of comparisons that each replica has made so far, and whether pairs are
-    /// filtered. `holds` receives a replica and the position of a split key for which the replica
-    /// no longer stores rows. `holds` returns whether the replica still has rows with that key.
+    /// Updates the statistics after an epoch. The caller passes the keys and sides of the epoch's
+    /// rows, the number of comparisons that each replica has performed so far, and a flag that is
+    /// `true` if pairs are filtered. `holds` receives a replica and the position of a split key for
+    /// which the replica no longer stores rows. `holds` returns whether the replica still has rows
+    /// with that key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
@@ -566,8 +569,8 @@ impl Assignment {
 mod tests {
     use super::*;
 
-    /// Returns the number of comparisons that each replica makes if every row is compared with all
-    /// rows on the other side that have the same key.
+    /// Returns the number of comparisons for each replica, assuming that every row is compared with
+    /// all rows on the other side that have the same key.
     fn loads(assignment: &Assignment, rows: &[(u32, u32)]) -> Vec<f64> {
         let mut loads = vec![0.0; assignment.replicas];
         for (key, &(left, right)) in (0..).zip(rows) {
@@ -585,9 +588,10 @@ mod tests {
         loads
     }
 
-    /// Returns the load factor that is reached with 8 replicas and 50 keys. A fraction `s` of the
-    /// keys accounts for a fraction 1 - `s` of the rows, recursively. If `turned` is set, the
-    /// frequencies on the right side are in reverse order.
+    /// Returns the load factor that is reached with 8 replicas and 50 keys. The frequencies are
+    /// self-similar: a fraction `s` of the keys accounts for a fraction `1 - s` of the rows, and
+    /// the same holds within each part. If `turned` is set, the frequencies on the right side are
+    /// in reverse order.
     fn load_factor(s: f64, theta: f64, turned: bool) -> f64 {
         let share = |keys: f64| keys.powf((1.0 - s).ln() / s.ln());
         let rows = |key: u32| {

@@ -1,20 +1,20 @@
 //! Buffers for the stored rows of keys. For each key and side, a buffer contains the row numbers,
 //! adjacent and in merged order.
 //!
-//! The buffers of a replica share one array of cells, in which each buffer has its own block. Rows
-//! are appended at the end of a buffer. Rows that are too old are skipped when the front of the
-//! buffer is read, so they do not have to be removed one by one. When a block is full, the rows
-//! that are still needed are moved to its start or to another block with enough room.
+//! A replica's buffers share one array of cells, in which each buffer has its own block. Rows are
+//! appended at the end of a buffer. A read skips old rows at the front of the buffer, so they do
+//! not have to be removed one by one. When a block is full, the rows that are still needed are
+//! moved to the start of the block, or to another block with enough room.
 
 /// The number of row numbers that are read or written together, even if fewer are needed. Most rows
 /// have at most this many matches.
 pub(super) const LANES: usize = 8;
 
-/// The approximate number of bytes that a row takes in a buffer if several rows have the same key:
-/// the row's number, and the free room after it.
+/// The approximate number of bytes per row in a buffer if several rows have the same key. This
+/// includes the row's number and the free space after it.
 pub const NUMBER_BYTES: usize = 2 * size_of::<u32>();
 
-/// The minimum number of cells that remain free at the end of a new block.
+/// The minimum number of free cells at the end of a new block.
 const LEAST_ROOM: usize = 4;
 
 /// The number of unused cells above which moving all buffers can be worthwhile (64 KiB).
@@ -75,7 +75,7 @@ fn class_of(cells: usize) -> usize {
     octave * 4 + cells.max(4).div_ceil(1 << octave) - 4
 }
 
-/// Returns the number of cells in a block of this class.
+/// Returns the number of cells in each block of this size class.
 fn size_of_class(class: usize) -> usize {
     (4 + class % 4) << (class / 4)
 }
@@ -127,8 +127,8 @@ impl Cells {
         buffer.end += 1;
     }
 
-    /// Makes room in a full block, or allocates another block. The free room is then at least a
-    /// quarter of the number of rows that were copied.
+    /// Makes room in a full block, or allocates another block. The number of free cells is then at
+    /// least a quarter of the number of copied rows.
     #[inline(never)]
     fn make_room(&mut self, buffer: &mut Buffer, oldest: u32) {
         self.drop_before(buffer, oldest);
@@ -145,7 +145,7 @@ impl Cells {
         (buffer.begin, buffer.end) = (to, to + rows as u32);
     }
 
-    /// Returns a block of this class, which is either reused or new.
+    /// Returns a reused or new block of this size class.
     fn take(&mut self, class: usize) -> u32 {
         let size = size_of_class(class);
         if let Some(start) = self.free.get_mut(class).and_then(Vec::pop) {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::rows::{KeptColumns, RowLog};
 
-/// The number of rows in a chunk. Chunks are small so that only a few dropped rows stay in memory
-/// before the oldest row that is still needed.
+/// The number of rows in a chunk. Chunks are small, so only a few dropped rows stay in memory
+/// together with the oldest row that is still needed.
 const CHUNK_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 
 /// The number of times that are compared together.
@@ -31,7 +31,7 @@ struct Chunk {
 #[derive(Debug)]
 pub(super) struct Mark<'a> {
     chunks: &'a Chunks,
-    /// The number of the first row in the first chunk, even if that row has been dropped.
+    /// The number of the first row in the first chunk. That row may already have been dropped.
     first: u64,
     chunk: usize,
     /// The times in that chunk.

@@ -13,7 +13,7 @@ pub struct KeyedEpoch {
     pub keys: Vec<u32>,
     /// The low bits of each row's number. Rows are numbered separately for each side.
     pub numbers: Vec<u32>,
-    /// The route of each row, which determines the replicas that search for the row's matches.
+    /// The route of each row. A route determines which replicas search for the row's matches.
     pub routes: Vec<u16>,
 }
 
@@ -29,7 +29,7 @@ impl KeyedEpoch {
         self.ts.is_empty()
     }
 
-    /// Stores the keys and routes of both sides' rows in merged order, given the number of the
+    /// Stores the keys and routes of all rows in merged order. The caller passes the number of the
     /// first row on each side.
     pub fn interleave(
         &mut self,

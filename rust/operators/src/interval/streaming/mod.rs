@@ -1,11 +1,11 @@
 //! The streaming interval join (PPOIJ). The join receives rows in merged order and emits pairs as
 //! soon as they are final.
 //!
-//! Rows arrive in epochs. The operator has one replica per thread. In each epoch, a replica
-//! processes the rows with the keys that it owns. The matches of a row are adjacent in the other
-//! side's buffer for the same key. The row is then stored in the buffer of its own side, so that
-//! later rows can match it. The pairs from all replicas are put in the order of the epoch's rows.
-//! The result therefore depends neither on the number of replicas nor on the assignment of keys.
+//! Rows arrive in epochs. The operator has one replica per thread. In each epoch, each replica
+//! processes the rows whose keys it owns. The matches of a row are adjacent in the other side's
+//! buffer for the same key. The row is then stored in the buffer for its own side, so that later
+//! rows can match it. The pairs from all replicas are put in the order of the epoch's rows. The
+//! result therefore does not depend on the number of replicas or on the assignment of keys.
 //!
 //! ```text
 //!              ┌─ replica 0: buffers of its keys ─▶ pairs ─┐
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Rows are numbered separately for each side. A result identifies a row by its distance from the
-//! oldest kept row on the same side, whose number is [`first`](RowJoin::first). Rows are dropped
-//! only by [`purge`](RowJoin::purge).
+//! oldest kept row on the same side. [`first`](RowJoin::first) returns the number of that oldest
+//! row. Rows are dropped only by [`purge`](RowJoin::purge).
 //!
 //! # Files
 //!
@@ -56,12 +56,12 @@ use crate::rows::{
     Side, SideWatermarks,
 };
 
-/// If an epoch has fewer rows than this, waking other threads for it is not worthwhile. A single
-/// thread processes such an epoch in a fraction of a millisecond.
+/// For an epoch with fewer rows than this, waking other threads is not worthwhile. A single thread
+/// processes such an epoch in a fraction of a millisecond.
 const SMALL_EPOCH: usize = if cfg!(test) { 32 } else { 1 << 11 };
 
 /// The number of rows whose results are computed together. A piece is large enough to keep the
-/// overhead per piece low, but small enough for two threads to share even a small epoch.
+/// overhead per piece low, but small enough that even a small epoch can be shared by two threads.
 const PIECE: usize = 8192;
 const LEAST_PIECE: usize = 1024;
 
@@ -69,8 +69,8 @@ const LEAST_PIECE: usize = 1024;
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// After more than this many new rows on a side, all dropped rows are removed from the buffers.
-/// While fewer than 2^30 rows are kept, the numbers of any two rows in the buffers differ by less
-/// than 2^31. Comparing only the low bits of the numbers is therefore sufficient.
+/// While fewer than 2^30 rows are kept, any two row numbers in the buffers differ by less than
+/// 2^31. Comparing only the low bits of the numbers is therefore sufficient.
 const PACKED_ROWS: u64 = if cfg!(test) { 100 } else { 1 << 29 };
 
 /// A join of rows with equal keys. The keys are numbers.
@@ -79,8 +79,8 @@ pub trait KeyedJoin: for<'a> RowJoin<[&'a [u32]; 2]> {
     /// reused for other keys.
     fn take_silent(&mut self) -> Vec<u32>;
 
-    /// Returns the number of keys whose rows are spread over several threads, or `None` if keys are
-    /// not assigned to threads.
+    /// Returns how many keys have their rows spread over several threads. Returns `None` if keys
+    /// are not assigned to threads.
     fn split_keys(&self) -> Option<usize>;
 }
 
@@ -168,7 +168,7 @@ impl StreamingJoin {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }
 
-    /// Returns the low bits of the number of the oldest row on each side.
+    /// Returns, for each side, the low bits of the oldest row's number.
     fn oldest(&self) -> [u32; 2] {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
@@ -376,7 +376,8 @@ impl RowJoin<[&[u32]; 2]> for StreamingJoin {
 
 /// Splits the times of the rows by side and writes them to `times`. `rows` is the number of rows on
 /// each side. The code does not branch on the side, because the side is unpredictable. Instead,
-/// each row's time is written for both sides, and the wrong entry is overwritten later.
+/// each row's time is written to the arrays of both sides, and the wrong entry is overwritten
+/// later.
 pub fn split(ts: &[i64], sides: &[Side], rows: [usize; 2], times: &mut [Vec<i64>; 2]) {
     times.iter_mut().zip(rows).for_each(|(times, rows)| times.resize(rows + 1, 0));
     let mut at = 0;
@@ -405,16 +406,16 @@ pub fn let_go(
     }
 }
 
-/// Divides rows of an epoch into pieces that do not depend on the number of threads.
+/// Divides the rows of an epoch into pieces. The division does not depend on the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);
     rows.clone().step_by(size).map(|from| from..rows.end.min(from + size)).collect()
 }
 
-/// Calls `each` with every row of the epoch that the replicas have processed, and with the numbers
-/// of the row's matches, earliest first. If the join is not `ordered`, the rows are passed in any
-/// order, and a row is passed once per replica.
+/// Calls `each` for every row that the replicas have processed in this epoch. `each` receives the
+/// row and the numbers of its matches, earliest first. If the join is not `ordered`, rows are
+/// passed in any order, and each row is passed once per replica.
 fn for_each_row(
     replicas: &[Replica],
     epoch: &KeyedEpoch,

@@ -11,9 +11,9 @@ use crate::rows::{Filter, FilterError, Results, Side};
 /// a core's cache.
 pub(crate) const FILTER_PAIRS: usize = 1 << 12;
 
-/// Removes the candidates that the filter rejects. Each element of `rows` contains the position of
-/// a row in the epoch, and the end of the row's candidates in `numbers`. The candidates of the
-/// first row begin at `first`. Returns how many numbers remain.
+/// Removes the candidates that the filter rejects. Each element of `rows` contains a row's position
+/// in the epoch and the position in `numbers` at which the row's candidates end. The candidates of
+/// the first row begin at `first`. Returns how many numbers remain.
 pub fn keep_filtered(
     epoch: &KeyedEpoch,
     filter: &Filter<'_>,

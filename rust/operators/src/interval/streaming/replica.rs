@@ -1,5 +1,4 @@
-//! A replica of the join: the buffers of its keys, and the code that processes the rows of an
-//! epoch.
+//! A replica of the join. It owns the buffers for its keys and processes their rows in each epoch.
 
 use tidegate_structures::simd::wide::{Work, wide};
 
@@ -17,26 +16,25 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// A single thread's part of a join: the buffers of its keys, and the matches that it has found in
-/// the epoch.
+/// One thread's part of a join. It contains the buffers for the thread's keys and the matches found
+/// in the current epoch.
 ///
 /// Some fields of a replica change with every row. Two replicas therefore share neither a cache
 /// line nor a pair of adjacent lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Replica {
-    /// The buffers of the keys whose home is this replica, indexed by position.
+    /// The buffers for keys that have their home on this replica, indexed by position.
     home: Vec<KeyState>,
-    /// The buffers for this replica's parts of split keys whose home is another replica, indexed by
-    /// position among the split keys.
+    /// The buffers for this replica's parts of split keys that have their home elsewhere. The index
+    /// is the key's position among the split keys.
     shared: Vec<KeyState>,
     /// The rows in these buffers.
     cells: Cells,
-    /// For rows on each side, the number of the first row on the other side that is not too old to
-    /// match.
+    /// For each side, the number of the first row on the other side that is not too old to match.
     oldest: [u64; 2],
-    /// For rows on each side, the number of the first row on the other side that is too new to
-    /// match. This number is used only if intervals end before the present.
+    /// For each side, the number of the first row on the other side that is too new to match. This
+    /// number is used only if intervals end before the present.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
@@ -48,8 +46,8 @@ pub(super) struct Replica {
     next: usize,
     /// The numbers of the matching earlier rows, concatenated for all processed rows.
     pairs: FoundNumbers,
-    /// For each row processed here, its position in the epoch and the end of its matches in
-    /// `pairs`.
+    /// For each row processed here, its position in the epoch and the position in `pairs` at which
+    /// its matches end.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
 }
@@ -285,8 +283,8 @@ impl Replica {
         self.cells = Cells::default();
     }
 
-    /// Returns whether the replica has rows of a split key whose home is another replica. Rows
-    /// before the `oldest` row of each side are ignored.
+    /// Returns whether the replica has rows with a split key that has its home on another replica.
+    /// Rows before the `oldest` row of each side are ignored.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);
@@ -302,8 +300,8 @@ impl Replica {
     }
 }
 
-/// Returns the buffers for this replica's share of a key, and whether the replica stores the row
-/// with this number. The buffers are created if necessary.
+/// Returns the buffers for this replica's share of a key, and a flag that is `true` if the replica
+/// stores the row with this number. The buffers are created if necessary.
 #[inline(always)]
 fn buffers<'a>(
     home: &'a mut Vec<KeyState>,

@@ -12,14 +12,14 @@ use crate::window::TimeLog;
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The offset of each row in its log.
+    /// Each row's offset in its log.
     pub(super) offsets: Vec<u32>,
-    /// For each row, the offsets of the rows in its window on the other side.
+    /// For each row, the offsets of the rows that are in its window on the other side.
     pub(super) windows: Vec<Range<u32>>,
 }
 
 impl Epoch {
-    /// Begins an epoch. The rows must be the newest ones in their logs, and their offsets must
+    /// Begins an epoch. The rows must be the newest rows in their logs, and their offsets must
     /// already be set.
     pub(super) fn begin(
         &mut self,

@@ -16,20 +16,23 @@
 //! # Departures
 //!
 //! 1. Rows arrive in epochs instead of one by one, and a gate has made each epoch ready. All rows
-//!    of an epoch are stored before any of them is compared, so a row's window has to end before
-//!    the row itself.
-//! 2. A pair is compared if its rows are within the window. With the paper's order of steps, a row
-//!    can also be compared with rows that have just left its window (section III).
-//! 3. Each side has its own counter. With a shared counter, five left sources and one right source
-//!    could cause all right rows to be stored in the same two of four shares.
+//!    of an epoch are stored before any row is compared, so each row's window has to end just
+//!    before that row.
+//! 2. A pair is compared if its rows are within the window. In the paper, a row can also be
+//!    compared with rows that have just left its window, because of the order of the steps (section
+//!    III).
+//! 3. Each side has its own counter. With a shared counter, an unlucky arrival order could store
+//!    all right rows in the same shares. For example, five left sources and one right source could
+//!    use only two of four shares for right rows.
 //! 4. The caller collects the pairs that the threads have found, so no second gate is needed. The
 //!    pairs of each epoch are in order.
 //!
 //! # Other ways
 //!
-//! [`ScaleJoin::of_parts`] creates a join whose threads compare different parts of the windows.
-//! [`ScaleJoin::comparing_by`] creates a join whose shares compare row by row. Both constructors
-//! are used to build other algorithms for comparison. All of these algorithms find the same pairs.
+//! [`ScaleJoin::of_parts`] creates a join in which the threads compare different parts of the
+//! windows. [`ScaleJoin::comparing_by`] creates a join in which the shares compare row by row. Both
+//! constructors are used to build other algorithms for comparison. All of these algorithms find the
+//! same pairs.
 //!
 //! Window joins without a numeric condition use ScaleJoin by default, so ScaleJoin is in this crate
 //! and not in `rust/papers`.
@@ -37,10 +40,10 @@
 //! # Beyond the paper
 //!
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
-//! among themselves. The fixed cost of a row is then paid by one thread instead of every thread.
-//! This matters if each row is compared with only a few rows. If few pairs in long windows match,
-//! the rows of the share are grouped into blocks by value. New rows are then looked up in these
-//! blocks ([`Index`](crate::predicate::Index)).
+//! among themselves. Only one thread then pays a row's fixed cost, instead of every thread. This
+//! matters if each row is compared with only a few rows. If few pairs in long windows match, the
+//! rows of the share are grouped into blocks by value. New rows are then looked up in these blocks
+//! ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
 
@@ -79,7 +82,7 @@ const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The maximum number of pairs compared in the first step.
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
-/// The maximum factor by which this limit grows from one step to the next.
+/// The maximum growth factor of this limit from one step to the next.
 const GROWTH: u64 = 16;
 
 /// The maximum number of pairs that a thread compares in one step. A step takes a fraction of a
@@ -98,12 +101,12 @@ const FILTER_PAIRS: usize = 1 << 12;
 /// Dropped rows are removed from the terms only if there are more than this many.
 const GONE: usize = 1 << 12;
 
-/// The rows that a thread compares with all new rows in a step: the part of each window that is in
-/// one share.
+/// The rows that a thread compares with all new rows in a step. They are the rows of each window
+/// that are in one share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
-    /// The index of a piece of that part, and the number of pieces, if only one piece is compared.
+    /// If only one piece of that part is compared, the index of the piece and the number of pieces.
     /// `None` means the whole part.
     piece: Option<(usize, usize)>,
 }
@@ -139,10 +142,10 @@ struct Task {
     rows: Range<usize>,
 }
 
-/// A way to compare the rows of an epoch one by one instead of all together.
+/// A way to compare an epoch's rows one by one instead of all together.
 pub trait CompareRows: Send + Sync {
-    /// Returns the matches of these `rows` of the epoch, in row order. `sides` contains the sides
-    /// of all rows of the epoch. Each processor must receive every row, in order.
+    /// Returns the matches of the given `rows` of the epoch, in row order. `sides` contains the
+    /// side of each row in the epoch. Each processor must receive every row, in order.
     fn compare(
         &self,
         rows: Range<usize>,
@@ -179,8 +182,8 @@ pub struct Processor<'a> {
 }
 
 impl Processor<'_> {
-    /// Compares the next row of the epoch with the earlier rows in this share, and stores the row
-    /// if it belongs to the share. Returns the offsets of the row's matches.
+    /// Compares the epoch's next row with the earlier rows in this share. If the row belongs to
+    /// this share, it is then stored. Returns the offsets of the row's matches.
     pub fn process(&mut self, row: usize) -> Vec<u32> {
         let (terms, gone, epoch) = (self.terms, self.gone, self.epoch);
         let firsts = self.firsts.map(|first| first as u32);
@@ -242,7 +245,8 @@ pub struct ScaleJoin {
     compares: bool,
     gone: [usize; 2],
     shares: Vec<Share>,
-    /// The number of rows stored so far on each side, which determines the share of the next row.
+    /// The number of rows stored so far on each side. This number determines which share receives
+    /// the next row.
     counters: [u64; 2],
     comparisons: Vec<u64>,
     way: Way,
@@ -425,7 +429,7 @@ impl ScaleJoin {
         }
     }
 
-    /// Keeps only those matches of the epoch's rows whose times are within `reach`.
+    /// Keeps only the matches whose times are within `reach`, for all rows of the epoch.
     fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {
@@ -505,7 +509,7 @@ impl ScaleJoin {
         Ok(found.retain(&kept))
     }
 
-    /// Returns the results for those rows of the epoch whose matches have been found.
+    /// Returns results for the rows of the epoch whose matches have been found.
     fn collect(&mut self, rows: Range<usize>, found: &MatchOffsets) -> Results {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {

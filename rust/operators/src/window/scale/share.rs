@@ -1,4 +1,4 @@
-//! A share of the rows in the windows, and the pairs that its thread finds in them.
+//! A share of the rows in the windows, and the pairs that one thread finds among these rows.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// A window is first rebuilt when it has more than twice this many rows. Afterwards, the window is
-/// rebuilt each time it has doubled.
+/// A window is first rebuilt once it has more than twice this many rows. After that, it is rebuilt
+/// each time it doubles in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The rows of both sides that one thread keeps.
@@ -85,8 +85,8 @@ impl Share {
         }
     }
 
-    /// Adds rows, which are given by their offsets. The terms begin with the numbers of `gone`
-    /// dropped rows. On each side, the row with offset 0 has the number given in `firsts`.
+    /// Adds the rows at the given offsets. The terms begin with the numbers of `gone` dropped rows.
+    /// `firsts` contains, for each side, the number of the row at offset 0.
     pub(super) fn store(
         &mut self,
         terms: &[Term],
@@ -99,7 +99,7 @@ impl Share {
         }
     }
 
-    /// Drops the rows on each side whose numbers are less than the number in `firsts`.
+    /// On each side, drops the rows whose numbers are less than the number in `firsts`.
     pub(super) fn drop_before(&mut self, firsts: [u64; 2]) {
         for (half, first) in self.0.iter_mut().zip(firsts) {
             let first = first as u32;
@@ -110,8 +110,8 @@ impl Share {
         }
     }
 
-    /// Compares rows of the epoch with the part of their windows in this share, or with one `piece`
-    /// of that part.
+    /// Compares rows of the epoch with the part of each window that is in this share, or with one
+    /// `piece` of that part.
     pub(super) fn compare(
         &self,
         terms: &[Term],

@@ -9,26 +9,27 @@ use super::{
     Results, Retention, SavedRows, Side, SlidingJoin, Stop, Term,
 };
 
-/// A row: its time, its side, and a value that must be close to the other row's value.
+/// The time, side and value of a row. The values of two matching rows must be close to each other.
 pub(crate) type Row = (i64, Side, i64);
 
-/// A result row: the numbers of its left row and its right row, if present.
+/// A result row, as the numbers of the left row and the right row, if present.
 pub(crate) type ResultRow = (Option<u64>, Option<u64>);
 
-/// A row in a window: its number, its time, its value, and whether it has been matched.
+/// A row in a window: its number, its time, its value, and a flag that is `true` if the row has
+/// been matched.
 type InWindow = (u64, i64, i64, bool);
 
 /// The maximum difference between matching values.
 pub(crate) const NEAR: i64 = 2;
 
-/// Returns whether a pair passes the additional filter: the sum of its row numbers must not be a
-/// multiple of 3.
+/// Returns whether a pair passes the additional filter: the sum of the two row numbers must not be
+/// a multiple of 3.
 pub(crate) fn filtered(left: u64, right: u64) -> bool {
     !(left + right).is_multiple_of(3)
 }
 
 /// Computes the results for rows in merged order with the three-step procedure. Unmatched rows
-/// appear at the positions at which a join emits them.
+/// appear at the positions where a join emits them.
 pub(crate) fn three_steps(
     rows: &[Row],
     windows: Retention,
@@ -338,7 +339,7 @@ pub(crate) fn many() -> (Vec<Row>, Case) {
     (rows, Case { windows, how, threads: 4, with_filter, moves, fails_at: usize::MAX })
 }
 
-/// Asserts that all threads of a join have made about the same number of comparisons.
+/// Asserts that all of a join's threads have performed about the same number of comparisons.
 pub(crate) fn assert_equal_work(comparisons: &[u64]) {
     let (least, most) = (comparisons.iter().min().unwrap(), comparisons.iter().max().unwrap());
     assert!(most - least <= most / 50, "{comparisons:?}");

@@ -1,6 +1,6 @@
 //! Test data: rows, windows, results computed from whole tables and epoch by epoch, and the input
-//! columns of each function. The tests of the published designs, which are in another crate,
-//! include this file as well.
+//! columns of each function. This file is also included in the tests of the published designs,
+//! which are in another crate.
 
 use proptest::prelude::*;
 use tidegate_operators::aggregate::{
@@ -13,10 +13,11 @@ use tidegate_sync::Stop;
 
 use super::user::{Rises, Spread};
 
-/// A row: its time, its key, its value, and whether masked functions count it.
+/// A row: its time, its key, its value, and a flag that is `true` if masked functions count the
+/// row.
 pub(crate) type Row = (i64, u32, i64, bool);
 
-/// The position of a row in merged order: its time, its source, and its position in the source.
+/// A row's position in merged order: its time, its source, and its position within the source.
 pub(crate) type Place = (i64, usize, usize);
 
 pub(crate) const KEYS: usize = 5;
@@ -28,10 +29,11 @@ pub(crate) struct Shape {
     pub(crate) offset: i64,
 }
 
-/// A result row: its window, its key, and its values as text (floats as their bit patterns).
+/// A result row: its window, its key, and its values as text. Floats are represented by their bit
+/// patterns.
 pub(crate) type ResultRow = ((i64, u32), Vec<String>);
 
-/// Builds the inputs of all tested functions from the columns of each source, and passes them to
+/// Builds the inputs for all tested functions from each source's columns. Passes these inputs to
 /// `use_it`.
 pub(crate) fn with_input<R>(
     sources: &[Vec<Row>],
@@ -115,8 +117,8 @@ pub(crate) enum Between {
     Restore,
 }
 
-/// Like [`run`], but passes the rows in epochs. Each epoch has the given number of rows, in merged
-/// order.
+/// Like [`run`], but passes the rows in epochs. Each epoch contains the given number of rows in
+/// merged order.
 pub(crate) fn run_streaming(
     sources: &[Vec<Row>],
     shape: Shape,
@@ -212,7 +214,7 @@ pub(crate) fn ends_and_rows(page: Page) -> Vec<(i64, ResultRow)> {
     ends.into_iter().zip(rows_of(page)).collect()
 }
 
-/// Returns values whose sum depends on the order in which they are added.
+/// Returns values for which the sum depends on the order of the additions.
 pub(crate) fn float(value: i64) -> f64 {
     if value == 0 { -0.0 } else { 1.0 / value as f64 * 10_f64.powi((value % 17) as i32) }
 }

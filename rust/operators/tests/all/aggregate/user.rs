@@ -5,8 +5,8 @@ use tidegate_operators::aggregate::{RowOrder, UserFunction};
 /// The number of values that are greater than the previous value.
 pub(crate) struct Rises;
 
-/// The first and the last value, the number of rises between them, and whether there are any
-/// values.
+/// The first value, the last value and the number of rises between them. `is_some` is `true` if
+/// there are any values.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends {
     first: i64,

@@ -1,5 +1,5 @@
-//! Compares the results of joins by key with those of a loop over all pairs. The tests of the
-//! published join, which are in another crate, include this file as well. The enclosing module
+//! Compares the results of keyed joins with those of a loop over all pairs. This file is also
+//! included in the tests of the published join, which is in another crate. The enclosing module
 //! imports the names that this file uses.
 
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ use super::{
 
 pub(crate) type Row = (i64, Side, Option<u32>);
 
-/// The sort key of result rows: by time, then with pairs before unmatched rows, and finally by the
+/// The sort key for result rows: the time first, then pairs before unmatched rows, then the
 /// positions of the rows.
 type Order = (i64, u8, usize, usize);
 
@@ -171,8 +171,8 @@ fn run(
     found
 }
 
-/// Returns another join that starts with the rows kept by this one, and the number of the first
-/// kept row on each side.
+/// Returns a new join that starts with the rows kept by this join. Also returns the number of the
+/// first kept row on each side.
 fn restarted(
     join: &dyn KeyedJoin,
     base: [u32; 2],
