@@ -1,4 +1,4 @@
-//! The chained index, which consists of one index per section of the window.
+//! The chained index, which consists of one index for each section of the window.
 
 use std::collections::VecDeque;
 
@@ -17,9 +17,9 @@ pub enum Archive {
     Immutable,
 }
 
-/// The chained index of Lin et al., in both forms of section 5.1 of the paper. Rows are inserted
-/// into the newest index of a chain. The oldest index is dropped as a whole when its last row has
-/// left the window. Every probe searches all indexes.
+/// The chained index of Lin et al., in both forms described in section 5.1 of the paper. Rows are
+/// inserted into the newest index of a chain. The oldest index is dropped as a whole when its last
+/// row has left the window. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,
@@ -28,7 +28,7 @@ pub struct ChainedIndex {
     active: BPlusTree,
     /// The most recently inserted row.
     last: u32,
-    /// The full indexes, oldest first, each with its last row.
+    /// The full indexes, oldest first, each with the number of its last row.
     archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }
