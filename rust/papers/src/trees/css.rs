@@ -152,8 +152,8 @@ impl CssTree {
         node
     }
 
-    /// Does the same as [`descend`](Self::descend) for several keys at the same time, so that their
-    /// memory accesses overlap.
+    /// Like [`descend`](Self::descend), but for several keys at the same time, so that the memory
+    /// accesses overlap.
     #[inline]
     pub(super) fn descend_all(&self, keys: &[i64], from: usize, nodes: &mut [usize], to: usize) {
         for depth in from..to {
