@@ -6,8 +6,8 @@
 //! without page faults. Arrays smaller than [`SMALL`] bytes are allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
-//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but
-//! not read until all of them have been [declared written](UnwrittenPages::written).
+//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s. They can be written, but
+//! cannot be read until all of them have been [declared written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;
