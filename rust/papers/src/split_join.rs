@@ -15,9 +15,9 @@
 //! The algorithm is from Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream
 //! Join Architecture with Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate
 //! from comparing. Each join core receives every row, and compares the row with the core's share of
-//! the other side's window. A core stores the row only if the core's own counters show that it is
-//! its turn. No core waits for another. Each tree node has a queue to each of its neighbours and is
-//! independent of all other nodes.
+//! the other side's window. A core stores the row if the core's own counters show that it is the
+//! core's turn. No core waits for another. Each tree node has a queue to each of its neighbours and
+//! is independent of all other nodes.
 //!
 //! A *precision* limits how far results can be out of order. The distribution tree sends a
 //! *punctuation* through all join cores after every [`PRECISION`] rows. A node of the storage tree
@@ -253,8 +253,8 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     })
 }
 
-/// Creates a node of the storage tree, which passes on the messages of both children. Messages from
-/// a child that is one punctuation ahead of the other are held back.
+/// Creates a node of the storage tree, which passes on the messages from both children. Messages
+/// from a child that is one punctuation ahead of the other are held back.
 fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     let mut children = from.map(|from| (from, Lead::No));
     let mut out = NeighbourOutlet::new(to);
@@ -322,7 +322,7 @@ impl<T> NeighbourOutlet<T> {
         NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
-    /// Returns whether a message can be sent, that is, whether no other message is waiting for
+    /// Returns whether a message can be sent. This is the case if no other message is waiting for
     /// room.
     fn is_free(&mut self) -> bool {
         if let Some(waiting) = self.waiting.take() {

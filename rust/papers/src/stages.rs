@@ -6,7 +6,7 @@ use tidegate_sync::Counter;
 use crate::threads::{Turn, take_turns};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The maximum amount of work that a stage does per turn. It is large enough that turns cost
+/// The maximum amount of work that a stage does per turn. This is large enough that turns cost
 /// little, and small enough that the next stage soon has input.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 

@@ -19,8 +19,8 @@
 //! or a compare-and-swap.
 //!
 //! - T1. A node is completely written before it is linked. The store that links the node is a
-//!   release, which the load that finds the node acquires. A reader therefore sees each node's
-//!   time, row and successor.
+//!   release operation, and the load that finds the node is an acquire operation. A reader
+//!   therefore sees each node's time, row and successor.
 //! - T2. The writer links a row first at level 0 and then at the higher levels, so every downward
 //!   path ends at an existing row. A new highest level is linked to the level below before the head
 //!   of the list refers to it.
@@ -32,8 +32,8 @@
 //!   such a row therefore continues to the end of the list.
 //!
 //! If a row is in its list when a search starts and is not cut off during the search, it is found
-//! exactly once, in its place in the order. A row that is inserted during the search is found at
-//! most once. The searching thread must use the row numbers to select the rows that it needs.
+//! exactly once and in order. A row that is inserted during the search is found at most once. The
+//! searching thread must use the row numbers to select the rows that it needs.
 //!
 //! # Departures
 //!

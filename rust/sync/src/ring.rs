@@ -12,8 +12,7 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values with the numbers `received..sent`. The value with number `n` is in slot `n %
-    /// slots.len()`.
+    /// The values with the numbers `received..sent`. Value `n` is in slot `n % slots.len()`.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
     /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,

@@ -23,7 +23,7 @@ pub(super) struct Piece {
     pub(super) firsts: [u64; 2],
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The position of each row among the rows of its side.
+    /// Each row's position among the rows on its side.
     pub(super) places: Vec<u32>,
     /// The conditions that a scan tests, with the numbers of these rows. `None` if a row has no
     /// number.

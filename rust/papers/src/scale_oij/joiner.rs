@@ -1,4 +1,4 @@
-//! A joiner: its lists, and its work on the rows of an epoch.
+//! A joiner, which has its own lists and works on the rows of an epoch.
 
 use std::fmt;
 
@@ -160,8 +160,8 @@ impl JoinerWork<'_> {
         if has_worked { Turn::Worked } else { Turn::Waiting }
     }
 
-    /// Returns the positions of the epoch's matched rows, each with the low bits of the numbers of
-    /// its matches.
+    /// Returns the positions of the epoch's matched rows, each with the low bits of its matches'
+    /// numbers.
     pub fn matches(&self) -> Vec<(usize, Vec<u32>)> {
         let matches = self.work.matches(0).filter(|(_, numbers)| !numbers.is_empty());
         matches.map(|(row, numbers)| (row, numbers.to_vec())).collect()

@@ -24,7 +24,7 @@ const DAMPING: f64 = 0.9;
 /// worthwhile.
 const LEAST_RELEASE: f64 = 0.1;
 
-/// The minimum decrease in the deviation of loads, as a fraction of the mean load.
+/// The minimum decrease in load deviation, as a fraction of the mean load.
 const LEAST_GAIN: f64 = 0.01;
 
 /// The teams of the partitions.

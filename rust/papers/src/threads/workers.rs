@@ -23,7 +23,7 @@ impl fmt::Debug for Workers {
 
 impl Workers {
     /// Starts a thread for each piece of work. If `pin` is set, each thread is pinned to one
-    /// processor. The work must not panic and must end soon after `tell` has been called.
+    /// processor. The work must not panic and must end soon after `tell` is called.
     ///
     /// Returns an error if the system refuses to start a thread; in that case, no threads are left
     /// running.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
-/// The minimum number of rows in a full index of a chain.
+/// The minimum number of rows in each full index of a chain.
 const LEAST: usize = 32;
 
 /// The form that an index takes when it is full.

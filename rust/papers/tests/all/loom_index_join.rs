@@ -40,8 +40,8 @@ fn two_subindexes() -> SharedPimTree {
     tree
 }
 
-/// Rows are inserted on both sides of the boundary between two subindexes while a search crosses
-/// it.
+/// While a search crosses the boundary between two subindexes, rows are inserted on both sides of
+/// the boundary.
 #[test]
 fn loom_insert_and_search_across_a_subindex_boundary() {
     explore(Some(3), || {

@@ -87,8 +87,8 @@ fn structure(schema: &Schema) -> DataType {
     DataType::Struct(schema.fields().clone())
 }
 
-/// Converts an arrow-rs error: a type cannot be exported, or a cast fails although arrow-rs
-/// reported it as possible.
+/// Converts an error from arrow-rs. Either a type cannot be exported, or a cast fails although
+/// arrow-rs reported that it was possible.
 fn failed(error: ArrowError) -> PyErr {
     raise(Error::data(error.to_string()))
 }

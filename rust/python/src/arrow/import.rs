@@ -1,4 +1,4 @@
-//! Imports Arrow data. All imported data passes through this file, which checks it.
+//! Imports Arrow data. All imported data passes through this file and is checked here.
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
 //! of the buffers before any value is read. It rejects decreasing offsets, invalid UTF-8, and

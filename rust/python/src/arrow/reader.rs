@@ -160,8 +160,8 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
 struct Patience<'py> {
     time: Bound<'py, PyModule>,
     begun: Instant,
-    /// The last time when other threads were seen computing, and the processor time, in seconds,
-    /// that they had used by then.
+    /// The last time other threads were seen computing, and the processor time, in seconds, that
+    /// they had used by then.
     moved: Instant,
     computed: f64,
 }

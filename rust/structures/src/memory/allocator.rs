@@ -6,8 +6,8 @@
 //! for the next vector. Clearing these pages costs more than filling the vector with rows. Requests
 //! of [`SMALL`] bytes or more are therefore served with an extent from the pool. A [`Header`] in
 //! the first bytes records where the memory comes from. If the address space is limited and the
-//! pool has no suitable extent, the system serves the request. The reason is that the heap uses
-//! addresses more sparingly. The system also serves requests whose alignment exceeds a cache line.
+//! pool has no suitable extent, the system serves the request, because its heap needs fewer
+//! addresses. The system also serves requests whose alignment exceeds a cache line.
 //!
 //! If the system refuses memory, the allocator first frees memory that is kept for later arrays. If
 //! necessary, it then frees the reserve.

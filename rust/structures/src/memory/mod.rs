@@ -25,10 +25,10 @@
 //! size of the refused request. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
-//!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
-//!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
-//!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
-//!   operator.
+//!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the
+//!   memory, [`demand`] checks beforehand whether there is enough. If there is not enough memory,
+//!   these functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the
+//!   operator's caller.
 //! - Everything else is smaller. Once the system has refused memory, the [`Allocator`] serves small
 //!   requests from a reserve of addresses. The next [`check`] then raises the error. The process is
 //!   still aborted if a single small request exceeds the reserve.

@@ -259,7 +259,7 @@ impl Extent {
         self.state == State::Used
     }
 
-    /// Returns whether the extent has no pages that have been written.
+    /// Returns whether none of the extent's pages has been written.
     pub(super) fn is_zero(&self) -> bool {
         self.state == State::Fresh
     }
@@ -295,7 +295,7 @@ impl Extent {
         Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
     }
 
-    /// Returns whether another extent begins at the end of this one and can be joined with it.
+    /// Returns whether `next` begins at the end of this extent and can be joined with it.
     fn goes_on_in(&self, next: &Extent) -> bool {
         Arc::ptr_eq(&self.mapping, &next.mapping)
             && self.start + self.len == next.start
@@ -392,8 +392,8 @@ impl Extent {
 
     /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
     /// because the kernel may have reclaimed the whole extent. Once a page has been written to, the
-    /// kernel does not reclaim it any more. This may be the old page or a new page of zeros. Since
-    /// every page has to be written to, no other thread should have to wait for this.
+    /// kernel no longer reclaims it. This may be the old page or a new page of zeros. Each page
+    /// must be written to, so no other thread should have to wait for this work.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {

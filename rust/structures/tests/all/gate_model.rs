@@ -44,8 +44,8 @@ impl Model {
         row
     }
 
-    /// Returns whether every other source `j` satisfies `watermark(j) > ts`, or `watermark(j) ==
-    /// ts` with `j` sorting after the row's source.
+    /// Returns whether the row is ready. Every other source `j` must have `watermark(j) > ts`, or
+    /// `watermark(j) == ts` if `j` sorts after the row's source.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
             let rank = self.rank(other);

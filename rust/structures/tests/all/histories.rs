@@ -82,8 +82,8 @@ pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     false
 }
 
-/// Returns whether a gate may return this result after each thread's first calls. `done` contains
-/// the number of these calls per thread.
+/// Returns whether a gate may return this result. `done` contains the number of calls that each
+/// thread has made before.
 fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
     let Did::Read(given, answer) = did else { return true };
     let mut rows = BTreeSet::new();

@@ -408,7 +408,7 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources.iter().map(|chunks| source(chunks)).collect()
 }
 
-/// The maximum number of a stream's rows in a window. More rows would take years to arrive.
+/// The maximum number of rows from one stream in a window. More rows would take years to arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
 /// Returns the input for sums and means. The numbers are 64-bit if no sum over this many rows can

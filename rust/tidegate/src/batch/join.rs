@@ -238,7 +238,7 @@ impl Join {
         })
     }
 
-    /// Returns the same join, after recording how the condition was tested on its pairs.
+    /// Records how the condition was tested on the join's pairs, and returns the join.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
         self
@@ -467,8 +467,8 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. Builds several batches if a column's strings are too long
-    /// for one array's offsets, or if a dictionary would exceed its index type.
+    /// Builds one batch of result rows, or several batches if a column's strings are too long for
+    /// one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }
@@ -554,7 +554,7 @@ pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
 /// The batches of consecutive result rows, or the error that prevented them.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
 
-/// Gathers the columns of the result of joining two tables.
+/// Gathers the result columns of a join of two tables.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),

@@ -427,7 +427,7 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Returns whether the node is unchanged since its version was read, so that all values read
+    /// Returns whether the node is unchanged since its version was read. If so, all values read
     /// since then are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {

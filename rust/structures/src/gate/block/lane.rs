@@ -155,8 +155,8 @@ fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     if upto <= at_last { upto } else { at_last.max(lower_bound(ts, likely, |ts| ts < last.ts)) }
 }
 
-/// Returns the number of times at the start of the sorted `ts` for which `below` returns `true`.
-/// The search begins around `likely`.
+/// Returns how many elements at the start of the sorted `ts` satisfy `below`. The search begins
+/// around `likely`.
 #[inline]
 fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize {
     let (mut from, mut window) = (0, likely.max(8));

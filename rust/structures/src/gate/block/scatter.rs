@@ -67,7 +67,8 @@ pub(super) trait Label: Copy {
     /// The label for positions without a row.
     const NONE: Self;
 
-    /// Returns the label of a piece's row, which is `rows` positions after the piece's first row.
+    /// Returns the label of the row that is `rows` positions after `first`, the first row of a
+    /// piece.
     fn of(first: RowId, rows: usize) -> Self;
 }
 
@@ -155,7 +156,7 @@ struct Layout {
     number: u32,
     /// How many low bits of the time are dropped.
     lost: u32,
-    /// How many bits the remaining time is shifted up, so that it is at the upper end of the word.
+    /// The shift, in bits, that moves the remaining time to the upper end of the word.
     scale: u32,
 }
 

@@ -70,8 +70,8 @@ pub(super) trait Kernel {
 }
 
 impl BucketBlock {
-    /// Creates a block without rows. Each position is filled with a number that no row has, because
-    /// it is so far below `first`, the number of the oldest row.
+    /// Creates a block without rows. Each position holds a number that is too far below `first`,
+    /// the number of the oldest row, to belong to any row.
     pub(super) fn empty(first: u32) -> Self {
         BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }

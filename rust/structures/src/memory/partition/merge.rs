@@ -48,8 +48,8 @@ pub struct LeavingRows<'a> {
 impl Writer<'_> {
     /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of positions
     /// that each left row matches. This run contains the rows with the same key that have entered
-    /// but not left. A right row is not too late for a left row if `right_time - left_time <=
-    /// late`. A left row without a key receives an empty run.
+    /// but not left. A right row is too late for a left row if `right_time - left_time > late`. A
+    /// left row without a key receives an empty run.
     ///
     /// # Panics
     ///
