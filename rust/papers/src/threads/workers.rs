@@ -1,4 +1,4 @@
-//! Threads that do their own work until they are told to stop.
+//! Threads that do their own work until they receive a stop signal.
 
 use std::fmt;
 use std::thread::JoinHandle;
