@@ -41,7 +41,7 @@ const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
     /// Returns the array for reading. Every element of the array must have been written. In a debug
-    /// build, this function panics if no element in some cache line was written.
+    /// build, this function panics if any cache line contains no written element.
     pub fn written(self) -> Pages<T> {
         let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {

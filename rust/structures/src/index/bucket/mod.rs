@@ -45,13 +45,13 @@ const SMALL: usize = 64;
 ///   B+-tree   keys beyond all cells
 /// ```
 ///
-/// Rows are not removed explicitly. A row's number shows whether the row has left the window. The
-/// position of such a row is reused. A block contains codes instead of keys. Keys with the same
-/// code are distinguished by the keys themselves, which are stored by number. A crowded cell is
-/// rebuilt separately, with more blocks. The whole directory is rebuilt when the window has grown
-/// or when there are many rows beyond the directory. If possible, the directory is moved towards
-/// these rows instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution of keys
-/// can therefore be skewed and can shift over time.
+/// Rows are not removed explicitly. A row's number shows whether the row has left the window. If it
+/// has left, the row's position is reused. A block contains codes instead of keys. Keys with the
+/// same code are distinguished by the keys themselves, which are stored by number. A crowded cell
+/// is rebuilt separately, with more blocks. The whole directory is rebuilt when the window has
+/// grown or when there are many rows beyond the directory. If possible, the directory is moved
+/// towards these rows instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution
+/// of keys can therefore be skewed and can shift over time.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
