@@ -26,7 +26,7 @@ fn main() {
     fs::write(Path::new(&out).join("manual.rs"), manual).expect("the folder can be written to");
 }
 
-/// Returns the docstrings of the module, its classes, their methods and its functions, by name.
+/// Returns the docstrings of the module and of its classes, methods and functions, by name.
 ///
 /// The stub is formatted, so a line's indentation shows which item the line belongs to.
 fn docstrings(stub: &str) -> Vec<(String, String)> {
@@ -60,15 +60,15 @@ fn identifier(text: &str) -> &str {
     text.split(|letter: char| letter != '_' && !letter.is_alphanumeric()).next().unwrap_or(text)
 }
 
-/// Returns the number of the line after the header of a class or function. The header can span
-/// several lines.
+/// Returns the line number after the header of a class or function. The header can span several
+/// lines.
 fn after_header(lines: &[&str], first: usize) -> usize {
     let is_end = |line: &&str| line.ends_with(':') || line.ends_with("...");
     first + 1 + lines[first..].iter().position(is_end).unwrap_or(0)
 }
 
-/// Returns the docstring that begins on line `first`, without its indentation, and the number of
-/// the line after it.
+/// Returns the docstring that begins on line `first`, without its indentation, and the next line's
+/// number.
 fn docstring(lines: &[&str], first: usize, indent: usize) -> (String, usize) {
     let refuse = |why: &str| -> ! { panic!("{STUB}:{}: {why}", first + 1) };
     let margin = " ".repeat(indent);

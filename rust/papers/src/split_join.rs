@@ -14,17 +14,16 @@
 //!
 //! The algorithm is from Najafi, Sadoghi and Jacobsen, "SplitJoin: A Scalable, Low-latency Stream
 //! Join Architecture with Adjustable Ordering Precision" (USENIX ATC 2016). Storing is separate
-//! from comparing: each join core receives every row and compares it with its share of the other
-//! side's window. The core stores the row if its own counters show that it is this core's turn. No
-//! core waits for another. Each node of a tree has a queue to each of its neighbours and is
-//! independent of all other nodes.
+//! from comparing. Each join core receives every row, and compares the row with the core's share of
+//! the other side's window. A core stores the row if the core's own counters show that it is the
+//! core's turn. No core waits for another. Each tree node has a queue to each of its neighbours and
+//! is independent of all other nodes.
 //!
-//! The order of the results has a *precision*, which limits how far results can be out of order.
-//! The distribution tree sends a *punctuation* through all join cores after every [`PRECISION`]
-//! rows. A node of the storage tree passes on its children's results as they arrive. When a child
-//! has sent a punctuation, the node waits for the other child's punctuation, and then passes on a
-//! single punctuation. Results between two punctuations can therefore be in any order, but no
-//! result crosses a punctuation.
+//! A *precision* limits how far results can be out of order. The distribution tree sends a
+//! *punctuation* through all join cores after every [`PRECISION`] rows. A node of the storage tree
+//! passes on its children's results as they arrive. When a punctuation arrives from one child, the
+//! node waits for the other child's punctuation, and then passes on a single punctuation. Results
+//! between two punctuations can therefore be in any order, but no result crosses a punctuation.
 //!
 //! # Departures
 //!
@@ -45,8 +44,8 @@
 //!
 //! # Trade-offs
 //!
-//! Each row is passed on once per node of the distribution tree, and each punctuation passes
-//! through both trees. In return, each queue has only one thread at each end.
+//! Each row passes through every node of the distribution tree, and each punctuation passes through
+//! both trees. In return, only one thread uses each end of a queue.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -68,7 +67,7 @@ const PRECISION: usize = if cfg!(test) { 3 } else { 64 };
 /// The capacity of a queue between two nodes.
 const QUEUE: usize = if cfg!(test) { 2 } else { 256 };
 
-/// The maximum number of messages that a node of a tree passes on in a turn.
+/// The maximum number of messages that a tree node passes on per turn.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
 /// A message that passes through a tree.
@@ -223,7 +222,8 @@ fn split<'a, T: Copy + Send + 'a>(mut from: In<T>, to: [Out<T>; 2]) -> Stage<'a>
     })
 }
 
-/// Creates a join core, which sends the matches of each row and passes on punctuations after them.
+/// Creates a join core. It sends the matches of each row, and passes on each punctuation after the
+/// matches of the rows before it.
 fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     mut rows: In<T>,
     out: Out<F>,
@@ -253,8 +253,8 @@ fn core<'a, T: Copy + Send + 'a, F: Send + 'a>(
     })
 }
 
-/// Creates a node of the storage tree, which passes on the messages of both children. Messages from
-/// a child that is one punctuation ahead of the other are held back.
+/// Creates a node of the storage tree, which passes on the messages from both children. Messages
+/// from a child that is one punctuation ahead of the other are held back.
 fn gather<'a, T: Send + 'a>(from: [In<T>; 2], to: Out<T>) -> Stage<'a> {
     let mut children = from.map(|from| (from, Lead::No));
     let mut out = NeighbourOutlet::new(to);
@@ -322,7 +322,7 @@ impl<T> NeighbourOutlet<T> {
         NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
-    /// Returns whether a message can be sent, that is, whether no other message is waiting for
+    /// Returns whether a message can be sent. This is the case if no other message is waiting for
     /// room.
     fn is_free(&mut self) -> bool {
         if let Some(waiting) = self.waiting.take() {

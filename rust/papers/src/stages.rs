@@ -6,8 +6,8 @@ use tidegate_sync::Counter;
 use crate::threads::{Turn, take_turns};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The maximum amount of work of a stage in one turn: large enough that turns cost little, and
-/// small enough that the next stage soon has input.
+/// The maximum amount of work that a stage does per turn. This is large enough that turns cost
+/// little, and small enough that the next stage soon has input.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
 /// The outcome of a stage's turn.
@@ -21,11 +21,11 @@ pub(super) enum Did {
     Last,
 }
 
-/// A part of a pipeline, which does a little work in each turn and is dropped after its last turn.
+/// A part of a pipeline. It does a little work per turn and is dropped after its last turn.
 pub(super) type Stage<'a> = Box<dyn FnMut() -> Did + Send + 'a>;
 
-/// Runs stages until all of them are finished. If there are enough threads, each stage in `own` has
-/// its own thread. All other stages share the remaining threads.
+/// Runs stages until all of them are finished. If there are enough threads, each stage in `own`
+/// runs on its own thread. All other stages share the remaining threads.
 pub(super) fn run(
     driver: &Driver,
     own: Vec<Stage<'_>>,

@@ -1,9 +1,9 @@
-//! Lists of rows sorted by time, one per key. One thread adds rows to these lists while any number
-//! of threads read them.
+//! Lists of rows sorted by time, one list per key. One thread adds rows while any number of threads
+//! read the lists.
 //!
-//! This is the time-travel data structure of Scale-OIJ, in which each key has a skip list of its
-//! rows, newest first. It is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval
-//! Join on Modern Multicore Processors in OpenMLDB" (ICDE 2023).
+//! This is Scale-OIJ's time-travel data structure, in which each key has a skip list of its rows,
+//! newest first. The structure is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online
+//! Interval Join on Modern Multicore Processors in OpenMLDB" (ICDE 2023).
 //!
 //! ```text
 //!         level 1   head ───────────────▶ 19 ──────────────▶ ·
@@ -18,10 +18,10 @@
 //! All fields that readers access are atomics, and there is only one writer. No step needs a lock
 //! or a compare-and-swap.
 //!
-//! - T1. A node is completely written before it is linked. The store that links the node releases
-//!   it to the load that finds it. A reader therefore sees each node with its time, its row and its
-//!   successor.
-//! - T2. The writer links a row at level 0 first, and then at the higher levels, so every downward
+//! - T1. A node is completely written before it is linked. The store that links the node is a
+//!   release operation, and the load that finds the node is an acquire operation. A reader
+//!   therefore sees each node's time, row and successor.
+//! - T2. The writer links a row first at level 0 and then at the higher levels, so every downward
 //!   path ends at an existing row. A new highest level is linked to the level below before the head
 //!   of the list refers to it.
 //! - T3. Each level is sorted by time at every moment. A new row is inserted before all rows with
@@ -31,17 +31,17 @@
 //!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader that is at
 //!   such a row therefore continues to the end of the list.
 //!
-//! A row that is in its list when a reader starts, and that is not cut off during the search, is
-//! found exactly once, at its position. A row that is inserted during the search is found at most
-//! once. The searching thread must select the rows it needs by their numbers.
+//! If a row is in its list when a search starts and is not cut off during the search, it is found
+//! exactly once and in order. A row that is inserted during the search is found at most once. The
+//! searching thread must use the row numbers to select the rows that it needs.
 //!
 //! # Departures
 //!
 //! 1. Keys are dense numbers, so a table of heads replaces a skip list of keys.
 //!
 //! 2. In the published code, a search can skip matching rows if a row is inserted in the meantime,
-//!    as a comment in that code explains. In this implementation, each step of a search depends
-//!    only on the link that it has read.
+//!    as a comment in that code explains. In this implementation, each search step depends only on
+//!    the link that the step reads.
 //!
 //! # Trade-offs
 //!
@@ -120,7 +120,7 @@ struct Own {
 #[derive(Debug)]
 struct KeyHead(AtomicU32);
 
-/// A row at one level of its list, or the node before the first row at this level.
+/// A row at one level of its list, or the head node before the first row at that level.
 #[derive(Debug)]
 struct Node {
     /// The time of the row. If the node precedes all rows, the number of levels below it.
@@ -203,7 +203,7 @@ impl ListState {
     }
 
     /// Descends from a key's highest level past all rows for which `passes` returns `true`. These
-    /// rows must be newer than all other rows. For each level, reports the last node passed and its
+    /// rows must be newer than all other rows. At each level, reports the last node passed and its
     /// successor.
     #[inline]
     fn go_down(
@@ -270,8 +270,8 @@ impl ListWriter<'_> {
         }
     }
 
-    /// Returns the first node of a key at its highest level, and the number of the key's levels,
-    /// which is at least `height`.
+    /// Returns a key's first node at the highest level, and the number of levels. A key has at
+    /// least `height` levels.
     fn top_of(&mut self, key: u32, height: usize) -> (u32, usize) {
         let mut top = self.shared.top(key);
         let mut levels = top.map_or(0, |top| self.shared.node(top).ts() as usize + 1);
@@ -303,7 +303,7 @@ impl ListWriter<'_> {
         self.has_rows(top)
     }
 
-    /// Returns whether the list with this highest level has any rows.
+    /// Returns whether the list whose highest level begins at `top` has any rows.
     fn has_rows(&self, mut top: u32) -> bool {
         while self.shared.node(top).ts() > 0 {
             top = self.shared.node(top).below();
@@ -313,8 +313,8 @@ impl ListWriter<'_> {
 }
 
 impl ListReader<'_> {
-    /// Calls `each` with the time and the number of each row of a key, from the time `newest` back
-    /// to the time `oldest`, both inclusive.
+    /// Calls `each` with the time and number of a key's rows, from time `newest` back to time
+    /// `oldest`, both inclusive.
     #[inline]
     pub fn look_back(self, key: u32, newest: i64, oldest: i64, mut each: impl FnMut(i64, u32)) {
         let Some(top) = self.0.top(key) else { return };
@@ -333,7 +333,7 @@ impl ListReader<'_> {
 }
 
 impl Own {
-    /// Returns the number of levels of a row.
+    /// Returns a random number of levels for a row.
     fn height(&mut self) -> usize {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;

@@ -6,16 +6,16 @@
 //!                └─▶ thread 1: trees of rows 1, 3, 5 .. ─▶ matches of every row ─┘
 //! ```
 //!
-//! The low-latency handshake join, SplitJoin and BiStream store rows on the cores in turn, and send
-//! every row to every core. Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU", section 2.2.3, give each core a tree of its rows, and compare their join with
-//! this one (Figure 8a). No tree is shared, so there are no locks. However, each search is repeated
-//! by every thread, in trees that are only slightly shallower.
+//! The low-latency handshake join, SplitJoin and BiStream send every row to every core, and the
+//! cores take turns storing rows. In section 2.2.3 of "Parallel Index-based Stream Join on a
+//! Multicore CPU", Shahvarani and Jacobsen give each core a tree of its rows. They compare their
+//! join with this one (Figure 8a). No tree is shared, so there are no locks. However, each search
+//! is repeated by every thread, in trees that are only slightly shallower.
 //!
 //! # Departures
 //!
-//! 1. Threads search for the matches of a group of rows at a time, and synchronize after each
-//!    group. A group contains few rows at first, and more as long as the rows have few matches.
+//! 1. Threads search for matches one group of rows at a time, and synchronize after each group. A
+//!    group contains few rows at first, and more as long as the rows have few matches.
 //!
 //! 2. The caller sorts the matches of all threads.
 
@@ -54,7 +54,7 @@ struct Partition {
     ends: Vec<u32>,
 }
 
-/// A search for the matches of one row: the row's side, its entry (if it has a value), the side to
+/// A search for one row's matches: the row's side and entry (if it has a value), the side to
 /// search, and the values to search for.
 struct RowSearch {
     side: usize,
@@ -78,8 +78,8 @@ impl TreePartitions {
         }
     }
 
-    /// Makes every partition insert its share of the given rows, and search for the matches of all
-    /// given rows.
+    /// In every partition, inserts that partition's share of the given rows and searches for
+    /// matches of all given rows.
     fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);

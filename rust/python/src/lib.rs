@@ -1,5 +1,5 @@
 //! The Python module `tidegate._tidegate`. The package `tidegate` re-exports this module; users
-//! import the package. Each function in this module has three steps: it reads the arguments, does
+//! import the package. Each function in this module does three things: it reads the arguments, does
 //! the native work without the GIL, and wraps the result. Anything more complex belongs in the
 //! crate `tidegate`.
 //!

@@ -4,8 +4,9 @@ use std::env;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The name of the environment variable that selects the instructions, for example to see how a
-/// program would run on an older processor. The variable is read once, when a loop first needs it.
+/// The name of the environment variable that selects the instructions. For example, it can show how
+/// a program would run on an older processor. The variable is read once, when a loop first needs
+/// it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
 /// Sets of instructions. Each set includes the earlier sets of the same architecture.
@@ -47,13 +48,13 @@ impl Instructions {
         }
     }
 
-    /// Returns whether loops can use these instructions.
+    /// Returns whether loops may use these instructions.
     #[inline]
     pub fn are_used(self) -> bool {
         self.are_of_target() && self <= instructions()
     }
 
-    /// Returns whether the target's processors can have these instructions.
+    /// Returns whether processors of the target architecture can have these instructions.
     const fn are_of_target(self) -> bool {
         match self {
             Instructions::Portable => true,
@@ -95,9 +96,9 @@ pub fn available() -> &'static [Instructions] {
     &[Portable]
 }
 
-/// Returns the widest instructions that loops use: the set named by [`VARIABLE`] or, if the
-/// variable is not set, the widest set that the processor supports. If [`chosen`] returns an error,
-/// loops use the portable set.
+/// Returns the widest instruction set that loops use. This is the set named by [`VARIABLE`]. If the
+/// variable is not set, it is the widest set that the processor supports. If [`chosen`] returns an
+/// error, loops use the portable set.
 #[inline]
 pub fn instructions() -> Instructions {
     static USED: OnceLock<Instructions> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! A common interface to the standard library's atomics and those of loom, with the same names for
+//! A common interface to the atomics of the standard library and of loom, with the same names for
 //! both.
 //!
 //! With `--cfg loom`, every access to an atomic is a step that loom can interleave with those of
@@ -114,7 +114,8 @@ impl AtomicBool {
     }
 }
 
-/// Orders this thread's earlier reads and writes before its later ones, as seen by other threads.
+/// Orders this thread's reads and writes before the fence ahead of those after it, as seen by other
+/// threads.
 #[inline]
 pub fn fence(order: Ordering) {
     imp::fence(order);
@@ -204,7 +205,7 @@ impl<T> RaceCell<T> {
 }
 
 /// Returns the value of `arc` if there is no other reference. If several threads call this function
-/// at the same time, at most one of them gets the value.
+/// at the same time, at most one thread gets the value.
 pub fn into_inner<T>(arc: Arc<T>) -> Option<T> {
     #[cfg(loom)]
     return Arc::try_unwrap(arc).ok();

@@ -1,7 +1,7 @@
 //! A bell: threads wait until it rings, and no ring is missed.
 //!
-//! A thread that waits for a condition reads the number of rings, checks the condition, and then
-//! waits until the bell has rung again. A thread that makes the condition true rings the bell
+//! To wait for a condition, a thread reads the number of rings, checks the condition, and then
+//! waits until the bell rings again. A thread that makes the condition true rings the bell
 //! afterwards. If the bell rings before the thread reads the number, the check finds the condition
 //! true. If the bell rings afterwards, the ring ends the wait.
 //!

@@ -10,7 +10,7 @@ pub struct Budget(Arc<Limit>);
 
 #[derive(Debug)]
 struct Limit {
-    /// The number of bytes held. A refused request is counted until it has been subtracted again.
+    /// The number of bytes held. A refused request is also counted until it is subtracted again.
     used: Counter,
     limit: usize,
 }
@@ -49,7 +49,7 @@ impl Budget {
         self.used() > self.0.limit / 2
     }
 
-    /// Charges `bytes` to the budget. Callers must charge memory before they allocate it.
+    /// Charges `bytes` to the budget. Callers must charge memory before allocating it.
     pub fn charge(&self, bytes: usize) -> Result<Charge, Overrun> {
         let Limit { used, limit } = &*self.0;
         let overrun = |used| Overrun { asked: bytes, used, limit: *limit };
@@ -69,7 +69,8 @@ impl Budget {
 }
 
 impl Charge {
-    /// Moves `bytes` of this charge into a new charge, or all of its bytes if there are fewer.
+    /// Moves `bytes` bytes from this charge into a new charge. If this charge is smaller, moves all
+    /// of it.
     pub fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

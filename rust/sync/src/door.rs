@@ -58,8 +58,8 @@ impl Door {
         self.0.load(Ordering::Acquire) & !CLOSED
     }
 
-    /// Sets the number of threads inside. A forked process needs this method, because it does not
-    /// inherit its parent's other threads.
+    /// Sets the number of threads inside. A forked process needs this method, because the parent's
+    /// other threads do not exist in the child.
     pub fn set_inside(&self, inside: usize) {
         self.0.store(self.0.load(Ordering::Relaxed) & CLOSED | inside, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Runs loom models for the tests of every crate, and prints the number of interleavings of each
-//! model.
+//! Runs loom models for the tests of every crate. For each model, prints the number of
+//! interleavings.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

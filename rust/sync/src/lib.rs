@@ -1,6 +1,7 @@
-//! The atomics of tidegate, for the crates that depend on this one. Each type in this crate is a
-//! small protocol between threads, such as a ring, a stack, a lock or a count. Loom models most of
-//! these types, so a structure that is built from them can be checked for every order of its steps.
+//! The atomics of tidegate, for the crates that depend on this one. Each type in this crate
+//! implements a small protocol between threads, such as a ring, a stack, a lock or a count. Most of
+//! these types can be modelled with loom, so every order of steps can be checked in a structure
+//! that is built from them.
 //!
 //! ```text
 //!  atomic:        ┌─▶ Counter, Tickets, Stop, HighWater   a number that threads share
@@ -86,7 +87,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a stop has been requested.
+    /// Returns whether the work has been asked to stop.
     pub fn is_requested(&self) -> bool {
         // Relaxed: see `request`.
         self.0.load(Ordering::Relaxed)

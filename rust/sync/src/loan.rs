@@ -1,11 +1,11 @@
 //! Lends work that borrows from its owner's stack to threads that outlive the borrow.
 //!
-//! A pool thread accepts only `'static` work. An owner that lends a borrow to such a thread must
-//! ensure that nothing uses the borrow after it ends. A thread therefore enters before it starts
-//! the work and leaves afterwards. When the owner takes the work back, it waits for the threads
-//! that are inside. A thread that enters too late finds that the work has been taken back. The
-//! owner does not wait for a thread that has not entered yet, no matter how long that thread
-//! sleeps.
+//! A pool thread accepts only `'static` work. If an owner lends a borrow to such a thread, the
+//! owner must ensure that nothing uses the borrow after the borrow ends. A thread therefore enters
+//! before it starts the work and leaves afterwards. When the owner takes the work back, it waits
+//! for the threads that are inside. If a thread enters too late, it finds that the work has been
+//! taken back. The owner does not wait for a thread that has not entered yet, no matter how long
+//! that thread sleeps.
 //!
 //! ```text
 //! owner    lend ──────── works, too ──────── takes back ─ waits ─▶ continues
@@ -30,9 +30,9 @@ const BACK: usize = 1 << (usize::BITS - 1);
 pub struct Loan(Arc<LentWork>);
 
 struct LentWork {
-    /// This pointer is valid until the work has been taken back and no thread is inside.
+    /// This pointer is valid until the work has been taken back and all threads have left.
     work: *const (dyn Fn() + Sync),
-    /// The number of threads inside, plus [`BACK`] once the work has been taken back.
+    /// The number of threads inside. Once the work has been taken back, [`BACK`] is added.
     inside: AtomicUsize,
     /// The payload of a panic that occurred in the work on another thread.
     panic: Lock<Option<Box<dyn Any + Send>>>,

@@ -1,8 +1,8 @@
-//! A link in a list that only grows. The link is empty at first, and once it is set, it always
-//! refers to the same shared value.
+//! A link in a list that only grows. A link is empty at first. Once set, it always refers to the
+//! same shared value.
 //!
 //! Reference counts alone free the list, starting with its oldest element. A link owns one
-//! reference count of its target. A reader of an element owns one count of that element, and an
+//! reference count of its target. A reader holds a reference count on the element that it reads. An
 //! element's link lives as long as the element. A value therefore cannot be freed while it is read
 //! through a link.
 //!
@@ -20,8 +20,8 @@ use crate::atomic::{Arc, AtomicPtr, Ordering, into_inner};
 
 /// A link that is empty or contains one `Arc<T>`.
 pub struct OnceLink<T> {
-    /// Null, or a pointer from `Arc::into_raw`, whose reference count belongs to this link. Written
-    /// once, by the thread whose `set` wins, and read by any thread.
+    /// Null, or a pointer from `Arc::into_raw`. The pointer's reference count belongs to this link.
+    /// Written once, by the thread whose `set` wins, and read by any thread.
     to: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
@@ -45,7 +45,7 @@ impl<T> Default for OnceLink<T> {
 }
 
 impl<T> OnceLink<T> {
-    /// Returns the target of the link, if it has been set.
+    /// Returns the link's target, if the link has been set.
     #[inline]
     pub fn get(&self) -> Option<Arc<T>> {
         // Acquire: pairs with the Release of `set`, so the complete value is visible.
@@ -62,7 +62,7 @@ impl<T> OnceLink<T> {
         }
     }
 
-    /// Borrows the target of the link, if it has been set.
+    /// Borrows the link's target, if the link has been set.
     #[inline]
     pub fn peek(&self) -> Option<&T> {
         // Acquire: as in `get`.

@@ -6,7 +6,7 @@ use crate::{HighWater, TryLock};
 /// Items that can be marked, and the *edge*: the number of leading items that are all marked.
 ///
 /// A thread that marks an item moves the edge, unless another thread is already doing so. The edge
-/// can therefore be stale, in which case it is too low.
+/// can therefore be stale. A stale edge is too low.
 #[derive(Debug)]
 pub struct Prefix {
     marks: Vec<AtomicBool>,
@@ -16,14 +16,14 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Creates a prefix of `len` items, none of which is marked.
+    /// Creates a prefix of `len` unmarked items.
     pub fn new(len: usize) -> Self {
         let marks = (0..len).map(|_| AtomicBool::new(false)).collect();
         Prefix { marks, edge: HighWater::default(), moving: TryLock::new(0) }
     }
 
-    /// Marks an item. A thread that sees the edge past this item also sees all work that was done
-    /// before the item was marked.
+    /// Marks an item. When a thread sees that the edge is past this item, it also sees all work
+    /// that was done before the item was marked.
     pub fn mark(&self, nth: usize) {
         self.mark_all([nth]);
     }

@@ -1,9 +1,9 @@
 //! A bounded queue from one thread to another: Lamport's ring.
 //!
 //! The sender writes the slots and the receiver empties them, in order. Each end of the ring has
-//! its own count, which only that end writes. Each end also remembers the value that it last read
-//! from the other end's count. An end reads the other end's count again only if the ring seems to
-//! be full or empty.
+//! its own count, to which only that end writes. Each end also remembers the value that it last
+//! read from the other end's count. An end reads the other end's count again only if the ring seems
+//! to be full or empty.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -12,8 +12,7 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values with the numbers `received..sent`. The slot of a value is its number modulo the
-    /// number of slots.
+    /// The values with the numbers `received..sent`. Value `n` is in slot `n % slots.len()`.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
     /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,
@@ -37,7 +36,7 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     ///
-    /// The value with this number must have been sent but not received yet, and the caller must be
+    /// The value with this number must have been sent and not yet received, and the caller must be
     /// the only receiver.
     unsafe fn take(&self, number: usize) -> T {
         // SAFETY: the caller guarantees that the slot has been written, and that nothing else reads
@@ -64,16 +63,16 @@ impl<T> Drop for Ring<T> {
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     sent: usize,
-    /// The number of received values, as of the last read. If the count is stale, the ring looks
+    /// The number of values received, as of the last read. If the count is stale, the ring looks
     /// fuller than it is.
     received: usize,
 }
 
-/// The end of a [`ring`] that receives values, in the order in which they were sent.
+/// The receiving end of a [`ring`]. Values are received in the order in which they were sent.
 pub struct Receiver<T> {
     ring: Arc<Ring<T>>,
     received: usize,
-    /// The number of sent values, as of the last read. If the count is stale, the ring looks
+    /// The number of values sent, as of the last read. If the count is stale, the ring looks
     /// emptier than it is.
     sent: usize,
 }

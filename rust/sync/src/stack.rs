@@ -1,4 +1,4 @@
-//! A stack of values: any number of threads push, and one thread takes all values at once.
+//! A stack of values. Any number of threads push values, and one thread takes all of them at once.
 
 use std::{fmt, ptr};
 
@@ -9,8 +9,8 @@ struct Entry<T> {
     below: *mut Entry<T>,
 }
 
-/// Treiber's stack without `pop`. Since all entries are taken together, no thread reads an entry
-/// that another thread could free, so neither epochs nor tags are needed.
+/// Treiber's stack without `pop`. All entries are taken together, so no thread reads an entry that
+/// another thread could free. Neither epochs nor tags are therefore needed.
 pub struct Stack<T> {
     /// The entry that was pushed last, or null.
     top: AtomicPtr<Entry<T>>,

@@ -29,7 +29,7 @@ pub fn in_background<T: Send + 'static>(
     driver::in_background(work).map_err(no_thread)
 }
 
-/// Runs `work` on one of the threads of a driver, like [`Driver::in_background`].
+/// Runs `work` on one of a driver's threads, like [`Driver::in_background`].
 pub fn in_background_of<T: Send + 'static>(
     driver: &Driver,
     work: impl FnOnce() -> T + Send + 'static,

@@ -13,8 +13,8 @@ use tidegate_operators::rows::{Extent, Side};
 /// doubled in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// Rows that were added together, and the numbers by which they are compared. All threads read
-/// these rows, and no thread changes them.
+/// Rows that were added together, and the numbers used to compare them. All threads read these
+/// rows, and no thread changes them.
 #[derive(Debug)]
 pub(super) struct Piece {
     /// The number of the first row, counting both sides together.
@@ -23,7 +23,7 @@ pub(super) struct Piece {
     pub(super) firsts: [u64; 2],
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The position of each row among the rows of its side.
+    /// Each row's position among the rows on its side.
     pub(super) places: Vec<u32>,
     /// The conditions that a scan tests, with the numbers of these rows. `None` if a row has no
     /// number.
@@ -76,7 +76,7 @@ impl Piece {
 pub(super) enum Item {
     /// A row of a piece.
     Row { piece: Arc<Piece>, nth: u32 },
-    /// On each side, rows with smaller numbers cannot match any later row, regardless of its time.
+    /// On each side, rows with smaller numbers cannot match any later row, whatever its time.
     Gone([u64; 2]),
 }
 
@@ -93,9 +93,9 @@ pub(super) struct Processor {
     extent: Extent,
     id: u64,
     processors: u64,
-    /// The number of rows of each side that have arrived. Each processor counts for itself.
+    /// How many rows have arrived on each side. Each processor keeps its own count.
     counters: [u64; 2],
-    /// The numbers of the stored rows of both sides, including removed rows.
+    /// The numbers of all rows stored on both sides, including removed rows.
     terms: Vec<Term>,
     halves: [Half; 2],
     figures: Arc<Vec<ThreadFigures>>,
@@ -146,7 +146,7 @@ impl Processor {
         }
     }
 
-    /// Returns how many of the rows before `number` this processor stores.
+    /// Returns how many rows before `number` are stored by this processor.
     fn stored_before(&self, number: u64) -> u64 {
         number.saturating_sub(self.id).div_ceil(self.processors)
     }
@@ -174,7 +174,7 @@ impl Processor {
         }
     }
 
-    /// Returns the numbers of the stored rows of the other side that match a row (L16-18).
+    /// Returns the numbers of the other side's stored rows that match a row (L16-18).
     fn compare(&mut self, piece: &Piece, nth: usize) -> Vec<u32> {
         let (side, terms) = (piece.sides[nth], piece.terms.as_deref().unwrap_or_default());
         let half = &self.halves[side.other() as usize];

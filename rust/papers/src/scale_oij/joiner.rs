@@ -1,4 +1,4 @@
-//! A joiner: its lists, and its work on the rows of an epoch.
+//! A joiner, which has its own lists and works on the rows of an epoch.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::streaming::{KeyedEpoch, keep_filtered};
 use tidegate_operators::rows::{Filter, FilterError, NO_KEY, Reach, Side};
 
-/// The number of rows that a joiner processes per turn, both when it stores rows and when it
-/// searches for matches. The number is large enough that turns cost little, and small enough that
-/// other joiners soon find the rows.
+/// The number of rows that a joiner processes per turn, whether it stores rows or searches for
+/// matches. The number is large enough that turns cost little, and small enough that other joiners
+/// soon find the rows.
 const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 
-/// The number of pairs that a joiner finds before it waits until they are taken.
+/// Once a joiner has found this many pairs, it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The rows that were assigned to one joiner, and its work.
@@ -55,8 +55,8 @@ struct Work {
     looked: usize,
     /// The numbers of the matching earlier rows, row by row.
     numbers: Vec<u32>,
-    /// For each row that has a key and whose matches have been searched for, the row's position in
-    /// the epoch and the end of its matches.
+    /// For each row that has a key and has been processed: its position in the epoch, and the end
+    /// of its matches in `numbers`.
     rows: Vec<(u32, u32)>,
     comparisons: u64,
     failed: Option<FilterError>,
@@ -68,11 +68,12 @@ struct EpochState<'a> {
     epoch: &'a KeyedEpoch,
     reach: &'a Reach,
     schedule: &'a Schedule,
-    /// The lists of both sides, for each joiner.
+    /// Each joiner's lists for both sides.
     readers: Vec<[ListReader<'a>; 2]>,
     /// The rows of the epoch that have been stored.
     stored: &'a Prefix,
-    /// The low bits of the number of each side's first kept row, and of its first row in the epoch.
+    /// For each side, the low bits of two row numbers: those of the first kept row and of the first
+    /// row in the epoch.
     kept: [u32; 2],
     first: [u32; 2],
     /// The number of joiners that have more to do.
@@ -102,7 +103,7 @@ pub struct JoinerWork<'a> {
     is_at_rest: bool,
 }
 
-/// Creates the work of all joiners, which wait for each other.
+/// Creates a work object for each joiner. The joiners wait for each other.
 pub(super) fn works<'a>(
     joiners: &'a mut [Joiner],
     given: EpochInput<'a>,
@@ -141,8 +142,8 @@ impl fmt::Debug for JoinerWork<'_> {
 }
 
 impl JoinerWork<'_> {
-    /// Stores some rows. Also searches for the matches of some rows, provided that all rows of the
-    /// epoch before them have been stored.
+    /// Stores some rows. Also searches for matches of some rows, provided that all earlier rows of
+    /// the epoch have been stored.
     pub fn step(&mut self) -> Turn {
         if self.is_at_rest {
             return if self.shared.running.get() == 0 { Turn::Finished } else { Turn::Waiting };
@@ -159,14 +160,14 @@ impl JoinerWork<'_> {
         if has_worked { Turn::Worked } else { Turn::Waiting }
     }
 
-    /// Returns the rows of the epoch that have matches, by position, together with the low bits of
-    /// the numbers of their matches.
+    /// Returns the positions of the epoch's matched rows, each with the low bits of its matches'
+    /// numbers.
     pub fn matches(&self) -> Vec<(usize, Vec<u32>)> {
         let matches = self.work.matches(0).filter(|(_, numbers)| !numbers.is_empty());
         matches.map(|(row, numbers)| (row, numbers.to_vec())).collect()
     }
 
-    /// Returns whether the joiner's pairs should be taken before it continues.
+    /// Returns whether the joiner's pairs should be taken before the joiner continues.
     fn is_enough(&self) -> bool {
         self.work.numbers.len() >= MOST_PAIRS
             || self.work.failed.is_some()
@@ -216,7 +217,7 @@ impl JoinerWork<'_> {
         }
     }
 
-    /// Searches for the matches of some rows, and returns whether there were any such rows.
+    /// Searches for matches of some rows. Returns whether any rows were processed.
     fn look(&mut self) -> bool {
         let before = self.work.looked;
         let mine = self.work.mine.len();
@@ -296,14 +297,14 @@ impl Joiner {
         self.keys[side as usize].add(key);
     }
 
-    /// Returns the first row, in an epoch of `rows` rows, whose matches this joiner has not
-    /// searched for.
+    /// In an epoch of `rows` rows, returns the first row whose matches this joiner has not searched
+    /// for.
     pub(super) fn next(&self, rows: usize) -> usize {
         self.work.mine.get(self.work.looked).map_or(rows, |&row| row as usize)
     }
 
-    /// Returns the matches of the epoch's rows from `from` onwards: the position of each row, and
-    /// the numbers of its matches.
+    /// Returns the matches of the epoch's rows from `from` onwards. Each item contains a row's
+    /// position and the numbers of its matches.
     pub(super) fn matches(&self, from: usize) -> impl Iterator<Item = (usize, &[u32])> {
         self.work.matches(from)
     }
@@ -373,8 +374,8 @@ impl Keys {
 }
 
 impl Work {
-    /// Returns the position in `rows` at which the rows from `row` onwards begin, and the position
-    /// of their matches in `numbers`.
+    /// Returns where the rows from `row` onwards begin in `rows`, and where their matches begin in
+    /// `numbers`.
     fn begin(&self, row: usize) -> (usize, usize) {
         let at = self.rows.partition_point(|&(other, _)| (other as usize) < row);
         (at, at.checked_sub(1).map_or(0, |before| self.rows[before].1 as usize))

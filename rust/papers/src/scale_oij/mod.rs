@@ -1,5 +1,5 @@
-//! Scale-OIJ: each row is assigned to one joiner of its key's team. The joiner stores the row in a
-//! list sorted by time, and searches the lists of the whole team.
+//! Scale-OIJ: each row is assigned to one joiner in the team for its key. The joiner stores the row
+//! in a list sorted by time, and searches the lists of the whole team.
 //!
 //! ```text
 //!                 ┌─▶ joiner 0: lists of rows 0, 3 ─┐  each searches all lists
@@ -8,48 +8,48 @@
 //! ```
 //!
 //! The join is from Zhang, Zeng, Zhang, Liu, Lu and Zheng, "Scalable Online Interval Join on Modern
-//! Multicore Processors in OpenMLDB" (ICDE 2023), and from the code that its authors have published
-//! in OpenMLDB.
+//! Multicore Processors in OpenMLDB" (ICDE 2023), and from the code that the authors published in
+//! OpenMLDB.
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
 //!
-//! *Store*: the joiner inserts the row into its own list for the key, which no other thread writes
-//!    to ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//! *Store*: the joiner inserts the row into its own list for the key. No other thread writes to
+//! this list ([`TimeTravel`](crate::time_travel::TimeTravel)).
 //!
-//! *Search*: the joiner walks backwards through the other side's lists of all joiners in the team,
-//!    while these joiners add rows. The joiner sees the rows that precede its own row.
+//! *Search*: the joiner walks backwards through all of the team's lists for the other side, while
+//! the team's joiners add rows. The joiner sees the rows that precede its own row.
 //!
 //! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
 //!
-//! 5. *Schedule*: if a key makes its joiners work more than others, another joiner is added to its
-//!    team.
+//! 5. *Schedule*: if a key's joiners have more work than the others, another joiner is added to the
+//!    key's team.
 //!
 //! # Departures
 //!
 //! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, instead of one by
-//!    one from a partitioner's queues. The joiners select their rows of the epoch, and stop at its
-//!    end.
+//!    one from a partitioner's queues. Each joiner selects its own rows from the epoch, and stops
+//!    at the end of the epoch.
 //!
-//! 2. A row sees the rows that precede it in merged order, regardless of which rows other threads
-//!    have already stored. A search therefore waits until all earlier rows have been stored. In the
-//!    meantime, the joiner stores further rows. Searches skip rows that are later in merged order.
-//!    Comments in the published code mention races that cause pairs to be missed.
+//! 2. A row is matched with the rows that precede it in merged order, regardless of which rows
+//!    other threads have already stored. A search therefore waits until all earlier rows have been
+//!    stored. In the meantime, the joiner stores further rows. Searches skip rows that are later in
+//!    merged order. Comments in the published code mention races that cause pairs to be missed.
 //!
-//! 3. The matches of each row, and the rows of all joiners, are sorted.
+//! 3. The matches of each row are sorted, and so are the rows of all joiners.
 //!
 //! 4. Teams change between two epochs, after about as much work as in the published code.
 //!
 //! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
 //!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
-//!    the window. In tidegate, this corresponds to the aggregate of a left row's partners
-//!    ([`aggregate::partners`](tidegate_operators::aggregate)), which is computed in separate
-//!    passes. The join in this module returns pairs instead.
+//!    the window. The counterpart in tidegate aggregates a left row's partners
+//!    ([`aggregate::partners`](tidegate_operators::aggregate)) in separate passes. The join in this
+//!    module returns pairs instead.
 //!
 //! # Trade-offs
 //!
-//! A row is stored once and passed to one thread. However, this thread walks node by node through
-//! the whole team's lists, to which other threads have just written. With a team of one joiner, the
-//! algorithm amounts to key parallelism with a slower list.
+//! A row is stored once and passed to one thread. However, this thread walks through the whole
+//! team's lists node by node, and other threads have just written to these lists. With a team of
+//! one joiner, the algorithm amounts to key parallelism with a slower list.
 //!
 //! # Files
 //!
@@ -81,8 +81,8 @@ use tidegate_operators::rows::{
 };
 
 /// The approximate number of bytes that a row needs in a list: a node and its share of the higher
-/// levels. The number is doubled because a list may contain an equal number of old rows that have
-/// not been cut off yet.
+/// levels. The number is doubled because a list may contain as many old rows that have not been cut
+/// off yet.
 pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 
 /// The state of a join.
@@ -120,7 +120,7 @@ pub struct ScaleOij {
     /// random.
     come: u64,
     epoch: KeyedEpoch,
-    /// The low bits of the number of each side's first row in the epoch.
+    /// The low bits of each side's first row number in the epoch.
     first: [u32; 2],
     /// The rows of the epoch that are in a list.
     stored: Prefix,
@@ -170,7 +170,7 @@ impl ScaleOij {
         works(joiners, given, driver, filter)
     }
 
-    /// Returns the low bits of the number of the oldest row of each side.
+    /// Returns the low bits of each side's oldest row number.
     fn oldest(&self) -> [u32; 2] {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }

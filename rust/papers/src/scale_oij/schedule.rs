@@ -2,15 +2,15 @@
 //!
 //! Keys are divided into partitions by their numbers. Each partition has a team of joiners.
 //! Initially, each team has one joiner, and the joiners are assigned to the teams in turn. Rows are
-//! counted per partition, and older rows gradually count less. At intervals, the joiner with the
-//! least work is added to the team of a partition of the busiest joiner, as long as this makes the
-//! loads more even. Joiners never leave a team, so the team keeps all rows of its partition.
+//! counted per partition, and older rows gradually count less. At intervals, one partition of the
+//! busiest joiner adds the joiner with the least work to its team, as long as this makes the loads
+//! more even. Joiners never leave a team, so the team keeps all rows of its partition.
 
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 
-/// The number of rows between two changes of teams. Processing them takes a few milliseconds, as in
-/// the authors' code.
+/// The number of rows after which teams can change. Processing these rows takes a few milliseconds,
+/// as in the authors' code.
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
 /// The number of joiners with which a partition begins. In loom models, a partition begins with all
@@ -24,7 +24,7 @@ const DAMPING: f64 = 0.9;
 /// worthwhile.
 const LEAST_RELEASE: f64 = 0.1;
 
-/// The minimum decrease in the deviation of loads, as a fraction of the mean load.
+/// The minimum decrease in load deviation, as a fraction of the mean load.
 const LEAST_GAIN: f64 = 0.01;
 
 /// The teams of the partitions.
@@ -56,8 +56,8 @@ impl Schedule {
         &self.teams[key as usize % PARTITIONS]
     }
 
-    /// Returns the joiner to which a row with this key is assigned: a random member of the key's
-    /// team, selected by the number of the row.
+    /// Returns the joiner to which a row with this key is assigned. The row's number selects a
+    /// random member of the key's team.
     #[inline]
     pub(super) fn joiner(&self, key: u32, row: u64) -> u16 {
         let team = self.team(key);
@@ -128,8 +128,8 @@ impl Schedule {
         })
     }
 
-    /// Returns the number of rows of each joiner, assuming that a partition's rows are divided
-    /// evenly among its team.
+    /// Returns how many rows each joiner has if each partition's rows are divided evenly among its
+    /// team.
     fn loads(&self) -> Vec<f64> {
         let mut loads = vec![0.0; self.joiners];
         for (team, count) in self.teams.iter().zip(&self.counts) {
@@ -162,8 +162,8 @@ fn deviation(loads: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the schedule after rows with these keys have been processed, and the ratio of the
-    /// busiest joiner's rows to the mean.
+    /// Processes rows with these keys. Returns the resulting schedule, and the ratio of the busiest
+    /// joiner's row count to the mean.
     fn after(joiners: usize, rows: &[(u32, usize)]) -> (Schedule, f64) {
         let mut schedule = Schedule::new(joiners);
         for _ in 0..5 {

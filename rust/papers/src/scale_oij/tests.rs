@@ -95,8 +95,8 @@ fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Uses epochs of many rows, which are divided among threads. The oracle is one of the
-/// parallelization patterns of PPOIJ, which is implemented separately.
+/// Uses epochs of many rows, which are divided among threads. The oracle is a PPOIJ parallelization
+/// pattern, which is implemented separately.
 #[test]
 fn stress_threads_find_what_replicas_find() {
     const ROWS: usize = if cfg!(miri) { 5000 } else { 12_000 };
@@ -219,8 +219,7 @@ fn a_pause_ends_a_call_and_nothing_is_lost() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// The pairs that a step waits for are taken in the same order, regardless of which joiner
-    /// found them.
+    /// The order in which pairs are taken does not depend on which joiner found them.
     #[test]
     fn joiners_and_threads_do_not_show(
         seed in any::<u64>(),

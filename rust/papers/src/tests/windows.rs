@@ -72,7 +72,7 @@ impl Algorithm {
 }
 
 /// Returns the results of a join whose threads keep running. An epoch begins as soon as the join
-/// accepts it. `steps` specifies how often results are taken after each epoch.
+/// accepts it. `steps` specifies how many times results are taken after each epoch.
 fn run_ahead(
     case: &Case,
     rows: &[Row],

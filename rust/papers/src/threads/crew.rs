@@ -1,9 +1,9 @@
 //! The signals between threads that keep running between calls and the thread that takes their
 //! results.
 //!
-//! A thread of the crew that has nothing to do waits for a bell: either its own bell or one that
-//! all threads share. The taking thread waits for another bell, which the crew rings. All threads
-//! end together, either when their owner ends them or when one of them panics.
+//! When a crew thread has no work, it waits for a bell: either its own bell or one that all threads
+//! share. The taking thread waits for another bell, which the crew rings. All threads end together,
+//! either when their owner stops them or when one of them panics.
 
 use std::any::Any;
 use std::fmt;
@@ -88,8 +88,8 @@ impl Crew {
 }
 
 /// Determines when a thread sleeps. The thread first checks for work repeatedly, because work often
-/// arrives soon. The thread then notes how often its bell has rung, checks once more, and waits for
-/// the bell.
+/// arrives soon. The thread then notes how many times its bell has rung, checks once more, and
+/// waits for the bell.
 #[derive(Debug, Default)]
 pub struct Patience {
     backoff: Backoff,

@@ -1,8 +1,8 @@
 //! The threads of published algorithms: tasks that take turns, and threads that keep running
 //! between calls.
 //!
-//! The operators' driver starts all of these threads. None of this is used by tidegate's own
-//! operators, whose threads work on independent parts of a call.
+//! The operators' driver starts all of these threads. tidegate's own operators use none of this,
+//! because their threads work on independent parts of a call.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -20,12 +20,11 @@ pub enum Turn {
 /// The time that a thread sleeps when all of its tasks have been waiting for a while.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Repeatedly calls tasks that wait for each other, until one of them reports that all work is
-/// done.
+/// Repeatedly calls tasks that wait for each other, until one task reports that all work is done.
 ///
-/// Adjacent tasks share a thread, which runs them in turns. A task stays on its thread. If the
+/// Adjacent tasks share a thread, which runs them in turn. A task stays on its thread. If the
 /// driver's threads [persist](Driver::lasting), the next call with the same number of tasks runs
-/// the task on the same thread. A panic in a task ends all tasks and is resumed on the caller's
+/// each task on the same thread. A panic in a task ends all tasks and is resumed on the caller's
 /// thread.
 pub fn take_turns<T: FnMut() -> Turn + Send>(
     driver: &Driver,

@@ -1,4 +1,4 @@
-//! Threads that do their own work until they are signalled to stop.
+//! Threads that do their own work until they receive a stop signal.
 
 use std::fmt;
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use tidegate_operators::driver::OwnThreads;
 
 /// Threads that run alongside their owner until it stops them. No thread outlives its owner.
 ///
-/// In a forked child process, none of the threads exist, and their owner does not try to stop them.
+/// In a forked child process, these threads do not exist, so their owner does not try to stop them.
 pub(crate) struct Workers {
     /// Signals all threads to end.
     tell: Box<dyn Fn() + Send + Sync>,
@@ -23,7 +23,7 @@ impl fmt::Debug for Workers {
 
 impl Workers {
     /// Starts a thread for each piece of work. If `pin` is set, each thread is pinned to one
-    /// processor. The work must not panic and must end soon after `tell` has been called.
+    /// processor. The work must not panic and must end soon after `tell` is called.
     ///
     /// Returns an error if the system refuses to start a thread; in that case, no threads are left
     /// running.
@@ -72,8 +72,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns work that waits for the signal to end. The counters record how many of these pieces
-    /// of work have begun and how many have ended.
+    /// Returns work that waits for the signal to end. The counters record how many pieces of work
+    /// have begun and how many have ended.
     fn waiting(counts: &Arc<[Counter; 2]>, over: &Stop, bell: &Arc<Bell>) -> impl FnOnce() + use<> {
         let (counts, over, bell) = (counts.clone(), over.clone(), bell.clone());
         move || {

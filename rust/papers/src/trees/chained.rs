@@ -1,11 +1,11 @@
-//! The chained index, which consists of one index per section of the window.
+//! The chained index, which consists of one index for each section of the window.
 
 use std::collections::VecDeque;
 
 use super::CssTree;
 use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex, is_live};
 
-/// The minimum number of rows in a full index of a chain.
+/// The minimum number of rows in each full index of a chain.
 const LEAST: usize = 32;
 
 /// The form that an index takes when it is full.
@@ -17,9 +17,9 @@ pub enum Archive {
     Immutable,
 }
 
-/// The chained index of Lin et al., in both forms of section 5.1 of the paper. Rows are inserted
-/// into the newest index of a chain. The oldest index is dropped as a whole when its last row has
-/// left the window. Every probe searches all indexes.
+/// The chained index of Lin et al., in both forms described in section 5.1 of the paper. Rows are
+/// inserted into the newest index of a chain. The oldest index is dropped as a whole when its last
+/// row has left the window. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,
@@ -28,7 +28,7 @@ pub struct ChainedIndex {
     active: BPlusTree,
     /// The most recently inserted row.
     last: u32,
-    /// The full indexes, oldest first, each with its last row.
+    /// The full indexes, oldest first, each with the number of its last row.
     archived: VecDeque<(TreePart, u32)>,
     len: usize,
 }

@@ -8,8 +8,7 @@ use tidegate_structures::index::{Entry, Probe, is_live, take_run};
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-/// The number of children of a node, and the number of entries in a leaf. Their keys fill two cache
-/// lines.
+/// The number of children per node, and of entries per leaf. Their keys fill two cache lines.
 const FANOUT: usize = 16;
 
 /// The number of probes that descend the tree together, so that their memory accesses overlap.
@@ -22,7 +21,7 @@ pub(super) const GROUP: usize = 32;
 struct Node([i64; FANOUT]);
 
 /// An immutable B+-tree without references (CSS-tree). The positions of a node's children are
-/// computed from the position of the node.
+/// computed from the node's own position.
 ///
 /// ```text
 ///   depth 0                      ┌────────────┐
@@ -55,8 +54,8 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// Creates a tree of `len` rows, which contains this tree's rows from row `first` onwards and
-    /// the rows in `others`. The other rows must be in key order.
+    /// Creates a tree of `len` rows. It contains this tree's rows from row `first` onwards and the
+    /// rows in `others`. The other rows must be in key order.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }
@@ -153,8 +152,8 @@ impl CssTree {
         node
     }
 
-    /// Does the same as [`descend`](Self::descend) for several keys at the same time, so that their
-    /// memory accesses overlap.
+    /// Like [`descend`](Self::descend), but for several keys at the same time, so that the memory
+    /// accesses overlap.
     #[inline]
     pub(super) fn descend_all(&self, keys: &[i64], from: usize, nodes: &mut [usize], to: usize) {
         for depth in from..to {

@@ -6,14 +6,14 @@
 //! - [`ChainedIndex`]: one index per section of the window. The oldest index is dropped as a whole.
 //! - [`ImTree`]: new rows are in a B+-tree, and older rows are in an immutable tree ([`CssTree`]).
 //!   The two trees are merged periodically.
-//! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth of the immutable
+//! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth in the immutable
 //!   tree. [`SharedPimTree`] is a variant that threads share.
 //! - [`OlcTree`]: a B+-tree that threads share and whose readers do not acquire locks. The code of
 //!   this tree is in the folder `olc/`.
 //!
-//! All except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join on a
-//! Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose tree
-//! that the paper compares its own trees with.
+//! All trees except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join
+//! on a Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose
+//! tree that the paper compares its own trees with.
 #![doc = include_str!("README.md")]
 
 mod chained;

@@ -9,10 +9,10 @@ use tidegate_structures::memory::gather::prefetch;
 /// merged: the size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
-/// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree that has one B+-tree, called a
+/// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree with one B+-tree, called a
 /// *subindex*, for each node at the *insertion depth* of the immutable tree. A subindex contains
-/// the keys that belong to its node. Every merge therefore adapts the ranges of the subindexes to
-/// the distribution of the keys.
+/// the keys that belong to its node. Every merge therefore adapts the subindex ranges to the key
+/// distribution.
 #[derive(Debug)]
 pub struct PimTree {
     immutable: CssTree,

@@ -2,9 +2,9 @@
 
 use tidegate_structures::index::{BPlusTree, Probe, WindowIndex};
 
-/// Rows are assigned to B+-trees in turn, in the same way as the low-latency handshake join,
-/// SplitJoin and BiStream assign them to threads (section 2.2.3 of the paper). The trees are
-/// smaller, but every probe searches all of them.
+/// Rows are assigned to B+-trees in turn. The low-latency handshake join, SplitJoin and BiStream
+/// assign rows to threads in the same way (section 2.2.3 of the paper). The trees are smaller, but
+/// every probe searches all of them.
 #[derive(Debug)]
 pub struct RoundRobin {
     trees: Vec<BPlusTree>,

@@ -13,7 +13,8 @@ use tidegate_structures::memory::gather::prefetch;
 /// at the same time. Each subindex has a lock. The immutable tree has no lock, because it does not
 /// change.
 ///
-/// A merge creates a new tree and leaves this one unchanged, so threads can continue to search it.
+/// A merge creates a new tree and leaves this one unchanged, so threads can continue searching this
+/// tree.
 #[derive(Debug)]
 pub struct SharedPimTree {
     immutable: CssTree,
@@ -46,9 +47,9 @@ impl SharedPimTree {
         SharedPimTree { immutable, subindexes, depth, mutable: Counter::new(0) }
     }
 
-    /// Creates a tree whose immutable part contains all rows of this tree from row `first` onwards.
-    /// The new tree is merged when `merge_ratio` times as many rows have been inserted. No thread
-    /// may insert rows during the call, because the new tree might not contain those rows.
+    /// Creates a tree whose immutable part contains all of this tree's rows from row `first`
+    /// onwards. The new tree is merged when `merge_ratio` times as many rows have been inserted. No
+    /// thread may insert rows during the call, because the new tree might not contain those rows.
     pub fn merged(&self, first: u32, merge_ratio: f64, depth: Option<usize>) -> SharedPimTree {
         let mut delta = memory::vec(self.mutable_rows());
         for subindex in &self.subindexes {
@@ -72,7 +73,7 @@ impl SharedPimTree {
         self.insert_all(&[Entry { key, row }]);
     }
 
-    /// Inserts rows, as if [`insert`](Self::insert) were called for each of them.
+    /// Inserts rows, like calling [`insert`](Self::insert) for each of them.
     pub fn insert_all(&self, rows: &[Entry]) {
         for rows in rows.chunks(GROUP) {
             let (mut keys, mut nodes) = ([0; GROUP], [0; GROUP]);
@@ -97,8 +98,8 @@ impl SharedPimTree {
         self.find_at(place[0], probe, found);
     }
 
-    /// Finds the positions of the lowest keys of several probes at the same time, so that their
-    /// memory accesses overlap.
+    /// For several probes at the same time, finds the position of each probe's lowest key, so that
+    /// the memory accesses overlap.
     ///
     /// # Panics
     ///

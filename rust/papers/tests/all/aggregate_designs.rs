@@ -1,5 +1,5 @@
-//! Compares the designs of the multiway aggregation paper, epoch by epoch, with aggregations of
-//! whole tables. An operator that resumes from a saved state may use a different design, or the
+//! Compares the designs from the multiway aggregation paper with aggregations of whole tables,
+//! epoch by epoch. An operator that resumes from a saved state may use a different design, or the
 //! slice-based algorithm.
 
 #[path = "../../../operators/tests/all/aggregate/cases.rs"]

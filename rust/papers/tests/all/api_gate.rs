@@ -1,5 +1,5 @@
-//! Tests what the row gate's handles allow, and how they reject invalid input. Other files test
-//! races and the order of rows.
+//! Tests which operations the row gate's handles allow, and how they reject invalid input. Other
+//! files test races and the order of rows.
 //!
 //! No test pushes after a close, because `close` consumes the source.
 
@@ -146,8 +146,8 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
     }
 }
 
-/// Memory is freed while the gate is running, even if sources only make promises or if only a
-/// reader is left.
+/// Memory is freed while the gate is running, even if sources make only promises or only a reader
+/// is left.
 #[test]
 fn the_passed_prefix_is_given_back() {
     let payload = Arc::new(());
@@ -198,8 +198,8 @@ fn handles_dropped_in_the_middle_leave_the_others_right() {
     assert_eq!(readers[0].next_ready(), Next::End);
 }
 
-/// Rows with the same key stay together and in order, regardless of the part to which they belong
-/// (see also `oracle_gate.rs`).
+/// Rows with the same key stay together and in order, whichever part they belong to (see also
+/// `oracle_gate.rs`).
 #[test]
 #[should_panic(expected = "part 2 of 2 does not exist")]
 fn a_part_that_does_not_exist_is_refused() {

@@ -318,8 +318,8 @@ fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
     std::iter::from_fn(|| reader.next_ready().ready().map(|row| row.ts)).collect()
 }
 
-/// A reader finds that its group has moved to a row that was pushed and won by another reader in
-/// the meantime.
+/// A reader finds that its group has moved on to a later row. This row was pushed in the meantime,
+/// and another reader won it.
 #[test]
 fn loom_shared_readers() {
     check(2, |alive| {

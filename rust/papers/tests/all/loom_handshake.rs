@@ -1,9 +1,9 @@
 //! Explores all interleavings that loom can model in small handshake chains with one thread per
 //! node.
 //!
-//! `make loom` runs these tests. The models detect two errors: rows that a neighbour sees before
-//! they are written, and marks that are raised before the corresponding pairs are visible.
-//! `schedules.rs` tests, with much longer histories, which pairs are found for each order of the
+//! `make loom` runs these tests. The models detect two errors. A neighbour may see a row before the
+//! row is written, and a mark may be raised before the corresponding pairs are visible.
+//! `schedules.rs` uses much longer histories to test which pairs are found for each order of the
 //! nodes' steps. The number of preemptions is limited to 2, because a full search would take hours.
 
 use std::ops::Range;
@@ -66,7 +66,7 @@ impl Predicate for Any {
 }
 
 /// Feeds one row per side and a punctuation to a chain. Node 0 runs on this thread, and the other
-/// node runs on its own thread.
+/// node runs on a separate thread.
 fn model(algorithm: HandshakeAlgorithm, nodes: usize, sides: [Side; 2]) {
     explore(Some(2), move || {
         let window = Retention::Rows { left: 2, right: 2 };
@@ -135,12 +135,11 @@ fn loom_original() {
     model(HandshakeAlgorithm::Original, 2, [Side::Left, Side::Right]);
 }
 
-/// Adds epochs of these rows, one after the other, to a chain whose nodes run on their own threads.
+/// Adds epochs of these rows one by one to a chain in which each node runs on its own thread.
 /// Afterwards, takes the pairs that were found and stops the threads.
 ///
-/// Loom rejects a model in which a node waits forever for a message or for room, or in which this
-/// thread waits forever for pairs. Loom also rejects a model in which no thread feeds the waiting
-/// rows.
+/// Loom rejects a model if a node waits forever for a message or for room, or if this thread waits
+/// forever for pairs. Loom also rejects a model in which no thread feeds the waiting rows.
 fn free(
     preemptions: usize,
     algorithm: HandshakeAlgorithm,

@@ -1,10 +1,11 @@
 //! Explores all interleavings that loom can model in small cases of the hive.
 //!
-//! `make loom` also runs these tests. Under loom, the list has two levels and a node of a trie has
+//! `make loom` also runs these tests. Under loom, the list has two levels and each trie node has
 //! two slots, so rare paths are taken constantly. The models detect windows and winsets that are
-//! lost or created twice, and winsets that are handed out while they can still be updated. The
-//! models also detect memory that is freed while it is read (the winset's cell is checked), and
-//! windows that are leaked. `loom_gate.rs` describes the errors that the models cannot detect.
+//! lost or created twice. They also detect winsets that are handed out while they can still be
+//! updated. Since the winset's cell is checked, the models detect memory that is freed while it is
+//! read. They also detect leaked windows. `loom_gate.rs` describes the errors that the models
+//! cannot detect.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +25,7 @@ impl Drop for Window {
     }
 }
 
-/// Converts each window to its key and its number of updates, sorted by key.
+/// Returns the key and the number of updates of each window, sorted by key.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
     let mut windows: Vec<_> = winset
@@ -125,7 +126,7 @@ fn create_create_of_neighbours() {
     });
 }
 
-/// Winsets are handed out in order and with all their updates, but only once both writers allow it.
+/// Winsets are handed out in order, with all their updates, and only once both writers allow it.
 #[test]
 fn update_get() {
     check(2, 2, |writers, mut reader| {

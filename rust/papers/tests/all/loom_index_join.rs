@@ -2,10 +2,11 @@
 //!
 //! `make loom` runs these tests. A window has an indexed part and a part that is compared row by
 //! row. The models detect a row that is in both parts or in neither. The models also detect rows
-//! that are lost or duplicated in either phase of a merge, results out of order, and threads that
-//! wait forever. Each subindex is a lock and the edge row is an atomic, so loom steps through all
-//! of them. The models cannot produce stale values of the counter that decides when an index is
-//! merged. The number of preemptions is limited to 2, because a full search would take hours.
+//! that are lost or duplicated in either phase of a merge, results that are out of order, and
+//! threads that wait forever. Each subindex is a lock and the edge row is an atomic, so loom steps
+//! through all of them. The models cannot produce stale values of the counter that decides when an
+//! index is merged. The number of preemptions is limited to 2, because a full search would take
+//! hours.
 
 use std::sync::Arc;
 
@@ -39,8 +40,8 @@ fn two_subindexes() -> SharedPimTree {
     tree
 }
 
-/// Rows are inserted on both sides of the boundary between two subindexes while a search crosses
-/// it.
+/// While a search crosses the boundary between two subindexes, rows are inserted on both sides of
+/// the boundary.
 #[test]
 fn loom_insert_and_search_across_a_subindex_boundary() {
     explore(Some(3), || {
@@ -145,7 +146,7 @@ fn loom_a_blocking_merge() {
     model(3, 4, merging(true));
 }
 
-/// Options for tasks of one row each, with which a PIM-Tree is merged as often as possible.
+/// Options that limit each task to one row and merge a PIM-Tree as often as possible.
 fn merging(is_blocking: bool) -> TaskOptions {
     let options = MergeOptions { merge_ratio: 1e-9, insertion_depth: None, is_blocking };
     TaskOptions { rows: 1, index: TaskIndex::PimTree(options) }
@@ -157,7 +158,7 @@ fn loom_two_tasks_in_a_tree_with_optimistic_locks() {
 }
 
 /// Each row searches for the row before it. A row can therefore be removed as soon as the next two
-/// rows have been processed, and it must be in the tree by then.
+/// rows have been processed. By then, it must be in the tree.
 #[test]
 fn loom_rows_leave_a_tree_while_others_are_looked_for() {
     explore(Some(2), || {

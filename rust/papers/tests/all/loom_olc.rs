@@ -3,11 +3,11 @@
 //!
 //! `make loom` also runs these tests. Under loom, a node holds at most four entries, and two
 //! neighbours are merged when they have three entries in total. Nodes are therefore split and
-//! merged even in a tree of a few rows. The models detect a row that is lost, duplicated or found
-//! instead of another row while a node is split, balanced, merged or reused. The models also detect
-//! a root that is replaced while other threads are descending from it, and threads that wait for
-//! each other forever. Every atomic load can return any value that the memory model allows, so the
-//! models detect orderings that are too weak.
+//! merged even in a tree of a few rows. The models detect rows that are lost, duplicated or
+//! mistaken for other rows while a node is split, balanced, merged or reused. The models also
+//! detect errors that occur when a root is replaced while other threads are descending from it.
+//! Threads that wait for each other forever are detected too. Every atomic load can return any
+//! value that the memory model allows, so the models detect orderings that are too weak.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -15,9 +15,9 @@ use tidegate_papers::trees::OlcTree;
 use tidegate_structures::index::Probe;
 use tidegate_sync::explore;
 
-/// Returns a tree of these rows, with their numbers as keys, after some of the rows have been
-/// removed. If there are more than four rows, the first leaf contains two of them, and the last
-/// leaf contains the others.
+/// Creates a tree of these rows, with their numbers as keys. Then removes some of the rows, and
+/// returns the tree. If there are more than four rows, the first leaf contains two rows, and the
+/// last leaf contains the others.
 fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {
     let tree = OlcTree::new();
     rows.iter().for_each(|&row| tree.insert(row.into(), row));
@@ -32,10 +32,10 @@ fn find(tree: &OlcTree, low: u32, high: u32) -> Vec<u32> {
 }
 
 /// A thread searches for some keys while this thread writes. Rows that remain in the tree are found
-/// once and in order, and a row that is inserted or removed is found at most once. The writing
-/// thread runs first, because loom explores other orders starting from a write that is followed by
-/// a read. Loom tries every stale value that a load may return. Models with more steps therefore
-/// use fewer preemptions and search for fewer keys.
+/// once and in order. A row that is inserted or removed during the search is found at most once.
+/// The writing thread runs first, because loom explores other orders starting from a write that is
+/// followed by a read. Loom tries every stale value that a load may return. Models with more steps
+/// therefore use fewer preemptions and search for fewer keys.
 fn search_beside(
     preemptions: usize,
     (low, high): (u32, u32),

@@ -1,8 +1,8 @@
 //! Explores all interleavings that loom can model while rows pass through both gates of ScaleJoin.
 //!
-//! `make loom` runs these tests. The models detect a mark that is raised before the matches can be
-//! taken, and a thread that misses a signal and waits forever. The number of preemptions is limited
-//! to 2, or to 1 with two workers. The two gates are lock-free lists, which have their own models.
+//! `make loom` runs these tests. The models detect marks that are raised before the matches can be
+//! taken, and threads that miss a signal and wait forever. The number of preemptions is limited to
+//! 2, or to 1 with two workers. The two gates are lock-free lists, which have their own models.
 
 use loom::thread;
 use tidegate_operators::rows::Side;

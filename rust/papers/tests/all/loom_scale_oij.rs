@@ -1,10 +1,10 @@
 //! Explores all interleavings that loom can model in small epochs of Scale-OIJ.
 //!
 //! `make loom` runs these tests. The models detect a search that starts before all earlier rows are
-//! in their lists. The models also detect a pair that is found by both rows or by neither row, and
-//! threads that wait for each other forever. The lists and the marks of stored rows are atomics, so
-//! loom steps through all of them. The number of running joiners is not an atomic that loom checks,
-//! because it only determines when the turns are over.
+//! in their lists. The models also detect pairs that both rows or neither row finds, and threads
+//! that wait for each other forever. The lists, and the marks of stored rows, are atomics, so loom
+//! steps through all of them. Loom does not check the count of running joiners, because the count
+//! only determines when the turns are over.
 
 use loom::thread;
 use tidegate_operators::driver::Driver;

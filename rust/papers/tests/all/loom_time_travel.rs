@@ -1,8 +1,8 @@
 //! Explores all interleavings that loom can model in small cases of the time-travel lists.
 //!
 //! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
-//! both levels. The models detect a node that is read before it is completely written, and a
-//! downward path that misses a row or leads nowhere. The models also detect a row that is lost or
+//! both levels. The models detect nodes that are read before they are completely written, and
+//! downward paths that miss a row or lead nowhere. The models also detect a row that is lost or
 //! duplicated while other rows are added or removed. Every atomic load can return any value that
 //! the memory model allows, so the models detect orderings that are too weak.
 
@@ -19,8 +19,8 @@ fn look(reader: ListReader<'_>, newest: i64, oldest: i64) -> Vec<(i64, u32)> {
 }
 
 /// A thread searches while this thread writes. Rows that remain in the list are found once and in
-/// order. A row that is added or removed is found at most once. Each row that is found has the
-/// correct number.
+/// order. A row that is added or removed is found at most once. Each row is found with the correct
+/// number.
 fn look_beside(
     before: &'static [i64],
     (newest, oldest): (i64, i64),

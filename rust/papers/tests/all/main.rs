@@ -1,8 +1,8 @@
 //! All integration tests are in one executable, because each additional executable would need to be
 //! compiled and linked separately.
 //!
-//! The tests also use the structures crate's helpers for testing its gate and its indexes: models,
-//! histories, payloads, and the oracle for indexes.
+//! The tests also use helpers from the structures crate: gate models, histories, payloads, and the
+//! index oracle.
 
 #[cfg(not(loom))]
 #[path = "../../../structures/tests/all/gate_model.rs"]

@@ -1,6 +1,6 @@
-//! Compares the row gate with an obviously correct model (`gate_model.rs` in the structures crate),
-//! on one thread, with plain, shared and keyed readers. These tests do not detect races (see
-//! `loom_gate.rs` and `stress_gate.rs`).
+//! Compares the row gate with an obviously correct model (`gate_model.rs` in the structures crate).
+//! The tests run on one thread, with plain, shared and keyed readers. These tests do not detect
+//! races (see `loom_gate.rs` and `stress_gate.rs`).
 
 use proptest::prelude::*;
 use tidegate_papers::row_gate::{Reader, ScaleGate, Source};

@@ -1,6 +1,6 @@
 //! Tests the row gate with more threads than cores. The rows that each reader receives are compared
-//! with the sorted rows, and payloads are counted. The structures crate's `stress_gate.rs`
-//! describes how to run the test, and which errors it can detect.
+//! with the sorted rows, and payloads are counted. `stress_gate.rs` in the structures crate
+//! describes how to run the test, and which errors the test can detect.
 
 use std::sync::Arc;
 use std::thread;

@@ -1,7 +1,7 @@
 //! Tests long histories of handshake chains, with more threads than cores. The feed, the nodes and
 //! the collector run on any of the threads.
 //!
-//! These tests detect errors that short histories and single steps do not show: queues that fill up
+//! These tests cover cases that short histories and single steps do not reach: queues that fill up
 //! and wrap around, results that accumulate, and windows that are dropped repeatedly. For rare
 //! interleavings, see `loom_handshake.rs`.
 
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// All rows in merged order, with one value each, and the rows of each side.
+/// All rows in merged order, with one value per row, followed by the rows on each side.
 struct Rows {
     sides: Vec<Side>,
     values: [Vec<u32>; 2],

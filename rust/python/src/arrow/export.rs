@@ -1,7 +1,7 @@
 //! Exports Arrow data as pyarrow objects, or as streams for any consumer.
 //!
 //! pyarrow takes ownership of the data when it imports an object that implements Arrow's PyCapsule
-//! interface. The classes in this file implement only that interface, and each object is used for a
+//! interface. The classes in this file implement only that interface. Each object is used for a
 //! single call to pyarrow.
 
 use std::sync::Arc;
@@ -87,8 +87,8 @@ fn structure(schema: &Schema) -> DataType {
     DataType::Struct(schema.fields().clone())
 }
 
-/// Converts the error that arrow-rs returns if it cannot export a type, or if a cast fails although
-/// arrow-rs reported it as possible.
+/// Converts an error from arrow-rs. Either a type cannot be exported, or a cast fails although
+/// arrow-rs reported that it was possible.
 fn failed(error: ArrowError) -> PyErr {
     raise(Error::data(error.to_string()))
 }

@@ -21,9 +21,10 @@ const KEPT_SCHEMAS: usize = 64;
 /// Converts a short frame in the same way as pandas, but on the current thread. With pyarrow's
 /// thread pool, converting only a few rows takes several times as long.
 ///
-/// Returns `None` for frames that pandas should convert: long ones, those whose index would become
-/// a column, and those that cannot be converted here. Also returns `None` if a column contains
-/// times with a time zone, because pandas suppresses a warning when it converts such columns.
+/// Returns `None` for frames that pandas should convert: long frames, frames whose index would
+/// become a column, and frames that cannot be converted here. Also returns `None` if a column
+/// contains times with a time zone, because pandas suppresses a warning when converting such a
+/// column.
 pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let is_short = frame.len()? <= FEW_ROWS;
     if !is_short || frame.getattr("index")?.get_type().name()? != "RangeIndex" {
@@ -101,9 +102,9 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("pyarrow")?.getattr("Table")
 }
 
-/// Converts a frame whose columns are all plain, one column at a time. Returns `None`, before any
-/// column is converted, if a column is not plain or if the frame's schema depends on more than the
-/// names and types of its columns.
+/// Converts a frame whose columns are all plain, one column at a time. Returns `None` if a column
+/// is not plain, or if the frame's schema depends on more than the names and types of its columns.
+/// This happens before any column is converted.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;

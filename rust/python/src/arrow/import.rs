@@ -1,9 +1,9 @@
-//! Imports Arrow data. All imported data passes through this file, which checks it.
+//! Imports Arrow data. All imported data passes through this file and is checked here.
 //!
 //! `tidegate-import` checks the structures of Arrow's C interfaces. This file checks the contents
-//! of the buffers before any value is read. It rejects decreasing offsets, text that is not UTF-8,
-//! and dictionary indices that are out of bounds. [`UncheckedRows`] does not expose its rows until
-//! they have been checked.
+//! of the buffers before any value is read. It rejects decreasing offsets, invalid UTF-8, and
+//! out-of-bounds dictionary indices. [`UncheckedRows`] does not expose its rows until they have
+//! been checked.
 
 use std::cell::OnceCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,7 +104,7 @@ const RECORD_BATCH: &str = "pyarrow.lib.RecordBatch";
 /// The type of a pandas frame, in pandas 3 and in earlier versions.
 const PANDAS_FRAME: [&str; 2] = ["pandas.DataFrame", "pandas.core.frame.DataFrame"];
 
-/// Types that hold their rows in memory, so reading their streams never blocks.
+/// Types that hold their rows in memory. Reading streams of these types never blocks.
 const IN_MEMORY: [&str; 4] =
     ["pyarrow.lib.Table", "polars.dataframe.frame.DataFrame", PANDAS_FRAME[0], PANDAS_FRAME[1]];
 
@@ -160,8 +160,8 @@ pub(crate) fn take(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Input> {
     )))
 }
 
-/// Converts the named range index of a pandas frame to an index with stored values, because Arrow
-/// has no column for a range index. Other objects are returned unchanged.
+/// Converts a pandas frame's named range index to an index with stored values, because Arrow would
+/// not export a range index as a column. Other objects are returned unchanged.
 fn with_named_range<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let Some(index) = ob.getattr_opt("index")? else { return Ok(ob.clone()) };
     let kind = index.get_type();
@@ -233,8 +233,8 @@ impl Input {
 
 /// Imports an object and reads all its data; Ctrl-C interrupts the wait.
 ///
-/// Each object is read completely before the stream of the next one is requested, because a DuckDB
-/// connection cannot open a second result while the first is open.
+/// Each object is read completely before the next object's stream is requested, because a DuckDB
+/// connection cannot have two open results at the same time.
 pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<UncheckedRows> {
     let input = take(name, ob)?;
     let reading = stop.clone();
@@ -440,8 +440,8 @@ fn own_number() -> Option<u64> {
     NUMBER.with(|number| *number.get_or_init(ask))
 }
 
-/// Returns the schema of an Arrow object, without consuming the object if it can report its schema
-/// separately.
+/// Returns an Arrow object's schema. If the object can report its schema separately, the object is
+/// not consumed.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     for candidate in [Some(ob.clone()), ob.getattr_opt("schema")?].into_iter().flatten() {
         if candidate.hasattr("__arrow_c_schema__")? {

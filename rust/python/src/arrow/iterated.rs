@@ -1,4 +1,4 @@
-//! A reader of batches from a Python object, which produces them one batch ahead of the consumer.
+//! Reads batches from a Python object, one batch ahead of the consumer.
 
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -35,8 +35,8 @@ pub(crate) trait BatchStream: Send + Sync {
     /// Stops the work. All subsequent reads fail.
     fn close(&self);
 
-    /// Returns a reference that stays alive until this stream and all its threads that hold inputs
-    /// are gone.
+    /// Returns a reference that stays alive until this stream is dropped and none of its threads
+    /// holds inputs any longer.
     fn held(&self) -> HeldInputs;
 
     /// Returns the Python identifier of the thread that runs user code to build batches, if there
@@ -83,7 +83,7 @@ impl ReaderStream {
         WorkOf::one(object, || self.batches.next_within(patience))
     }
 
-    /// Returns a batch, or keeps it for the next read if returning it fails. Returning a batch can
+    /// Returns a batch. If this fails, the batch is kept for the next read. Returning a batch can
     /// run Python code, in which a signal handler can raise an exception. A signal that has arrived
     /// in the meantime is reported here, before a batch can be lost.
     fn hand_out<'py>(
@@ -116,8 +116,8 @@ impl ReaderStream {
 /// A reference that is alive while threads hold inputs.
 pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
-/// An open stream: the process to which its threads belong, the stream, and a reference that is
-/// alive as long as its threads hold inputs.
+/// An open stream: the process that owns its threads, the stream itself, and a reference that stays
+/// alive while these threads hold inputs.
 type OpenStream = (u32, Weak<ReaderStream>, HeldInputs);
 
 /// Streams that may have running threads.
@@ -160,7 +160,7 @@ pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
 struct Patience<'py> {
     time: Bound<'py, PyModule>,
     begun: Instant,
-    /// The time when other threads were last seen computing, and the processor time in seconds that
+    /// The last time other threads were seen computing, and the processor time, in seconds, that
     /// they had used by then.
     moved: Instant,
     computed: f64,

@@ -25,7 +25,7 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     })
 }
 
-/// Returns the key columns specified by a name, a list of names or pairs, or a mapping from left to
+/// Returns the key columns, given as a name, a list of names or pairs, or a mapping from left to
 /// right names.
 pub(crate) fn name_pairs(
     argument: &str,
@@ -89,8 +89,8 @@ fn with_hint(py: Python<'_>, error: &PyErr, hint: &str) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("{}{hint}", error.value(py)))
 }
 
-/// Returns how far out of order the rows of each source can be: one duration, or a list with one
-/// per source.
+/// Returns how far out of order each source's rows can be, given one duration or a list with one
+/// duration per source.
 pub(crate) fn lateness(ob: Option<&Bound<'_, PyAny>>) -> PyResult<Lateness> {
     let Some(ob) = ob else { return Ok(Lateness::All(None)) };
     match ob.cast::<PyList>() {

@@ -8,8 +8,8 @@ use tidegate::columns::expression::{Expr, parse_row_sql, parse_sql};
 
 use crate::interpreter::error::raise;
 
-/// Reads SQL text or a `tidegate.Expr`. The same parser handles both, because a `tidegate.Expr`
-/// contains its SQL text.
+/// Reads SQL text or a `tidegate.Expr`. The same parser handles both forms, because a
+/// `tidegate.Expr` contains its SQL text.
 pub(crate) fn extract(ob: &Bound<'_, PyAny>) -> PyResult<Expr> {
     parse_sql(&text(ob, "tidegate.left and tidegate.right")?).map_err(raise)
 }

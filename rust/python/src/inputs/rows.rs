@@ -39,7 +39,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
     }
 }
 
-/// Returns the schema of an input, or of any other object that has one.
+/// Returns the schema of an input or of another object that has a schema.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     match ob.cast::<InputRows>() {
         Ok(rows) => Ok(rows.get().rows.schema().clone()),
@@ -47,7 +47,7 @@ pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     }
 }
 
-/// Returns the streams in the argument `streams`. A single input counts as one stream.
+/// Returns the streams in the `streams` argument. A single input counts as one stream.
 pub(crate) fn listed<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     if ob.is_instance_of::<PyList>() || ob.is_instance_of::<PyTuple>() {
         return ob.try_iter()?.collect();

@@ -1,7 +1,7 @@
 //! Assigns types to untyped inputs, such as a header without rows or an empty frame.
 //!
-//! The columns of such an input have the Arrow type `null`. While the input has no rows, each
-//! column can adopt the type of the column that it is compared or combined with. A `null` column
+//! The columns of such an input have the Arrow type `null`. As long as the input is empty, each
+//! column can adopt the type of a column with which it is compared or combined. A `null` column
 //! that has rows keeps its type, and is rejected if values are needed.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn is_null(schema: &Schema, name: &str) -> bool {
     schema.field_with_name(name).is_ok_and(|field| *field.data_type() == DataType::Null)
 }
 
-/// Returns the schema after giving each untyped column the type that `of` returns for it.
+/// Returns the schema with each untyped column assigned the type that `of` returns for it.
 fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     let field = |field: &Arc<Field>| match field.data_type() {
         DataType::Null => match of(field.name()) {
@@ -38,8 +38,8 @@ fn typed(schema: &Schema, of: impl Fn(&str) -> Option<DataType>) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// Assigns types to the schemas of a join's sides, either of which may be empty. `pairs` are the
-/// columns that the join compares, and `fits` returns whether it accepts two schemas.
+/// Assigns types to the schemas of both sides of a join. Either side may be empty. `pairs` lists
+/// the columns that the join compares. `fits` returns whether the join accepts two schemas.
 pub(crate) fn of_join(
     pairs: &[(String, String)],
     fits: impl Fn(&Schema, &Schema) -> bool,
@@ -74,7 +74,7 @@ pub(crate) fn of_join(
     defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
-/// Assigns types to the schemas of an aggregation's streams, some of which may be empty.
+/// Assigns types to the schemas of the streams of an aggregation. Some streams may be empty.
 pub(crate) fn of_aggregation(
     query: &Aggregation,
     schemas: &[SchemaRef],
@@ -97,8 +97,9 @@ pub(crate) fn of_aggregation(
     defaults().map(with).find(|schemas| query.schema(schemas).is_ok()).unwrap_or(schemas.to_vec())
 }
 
-/// Assigns types to the schemas of streams, some of which may be empty. An untyped column adopts
-/// the type of the column with the same name in another stream, or the type that `default` returns.
+/// Assigns types to the schemas of streams. Some streams may be empty. An untyped column adopts the
+/// type of the column with the same name in another stream. If there is no such type, the column
+/// adopts the type that `default` returns.
 pub(crate) fn of_streams(
     schemas: &[SchemaRef],
     are_empty: impl Fn(usize) -> bool,

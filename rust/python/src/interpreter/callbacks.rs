@@ -1,7 +1,7 @@
 //! Functions of the package that native code calls.
 //!
-//! The package passes them in when it is imported, so that the native module imports nothing from
-//! the package. No lock is held while a callback runs.
+//! The package passes these functions in when it is imported, so the native module imports nothing
+//! from the package. No lock is held while a callback runs.
 
 use std::sync::Arc;
 

@@ -75,7 +75,7 @@ pub(crate) fn of_python(py: Python<'_>, error: PyErr) -> Error {
     }
 }
 
-/// Returns the reason why the data of the argument `name` was rejected.
+/// Returns the error that explains why the data passed as the `name` argument was rejected.
 pub(crate) fn error(name: &str, failure: tidegate_import::Error) -> Error {
     use tidegate_import::Error as Failure;
     let text = format!("{name}: {}", failure.text(with_type_names));

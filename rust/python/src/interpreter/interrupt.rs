@@ -29,8 +29,8 @@ pub(crate) fn detached<T: Send>(
     outcome.unwrap_or_else(|panic| Err(Error::from_panic(&*panic))).map_err(raise)
 }
 
-/// A call whose work runs on another thread: its process, the means to stop it, and a reference
-/// that stays alive while the call holds inputs.
+/// A call whose work runs on another thread. The fields are the call's process, the means to stop
+/// the call, and a reference that stays alive while the call holds inputs.
 type Call = (u32, Stop, Weak<()>);
 
 /// Calls that are running, or that were interrupted by Ctrl-C while their work continues.
@@ -77,8 +77,8 @@ pub(crate) enum Size {
     Rows(usize),
 }
 
-/// Gets tables from `check` and passes them to `work`. The work runs on the current thread if there
-/// is little to do, and otherwise on another thread, as in [`run`].
+/// Gets tables from `check` and passes them to `work`. If there is little to do, the work runs on
+/// the current thread. Otherwise, it runs on another thread, as in [`run`].
 pub(crate) fn run_on_tables<T: Send + 'static>(
     py: Python<'_>,
     stop: &Stop,
@@ -102,8 +102,8 @@ pub(crate) fn run_on_tables<T: Send + 'static>(
     }
 }
 
-/// A driver that provides the thread for the work, and the number and name of the object for which
-/// the work is done.
+/// The driver that provides a thread for the work, followed by the number and name of the object
+/// for which the work is done.
 pub(crate) type Worker<'a> = (&'a Driver, usize, &'a str);
 
 /// Like [`run`], but on one of the driver's threads.
@@ -127,8 +127,8 @@ pub(crate) fn run_on<T: Send + 'static>(
     outcome.map_err(raise)
 }
 
-/// Waits for the work to finish. The function is deliberately not generic, because each caller
-/// would otherwise get its own copy of the code.
+/// Waits for the work to finish. The function is deliberately not generic. Otherwise, each caller
+/// would get its own copy of the code.
 fn wait_for(
     py: Python<'_>,
     stop: &Stop,

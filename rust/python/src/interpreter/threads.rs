@@ -1,6 +1,6 @@
 //! Detaches threads from the interpreter and reattaches them. No other code in the package does so.
 //!
-//! When the interpreter shuts down, Python up to 3.13 terminates each thread that tries to
+//! When the interpreter shuts down, Python 3.13 and earlier terminate each thread that tries to
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would
 //! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
 //! last step before shutdown. After that, threads created by Python wait forever, as they do in
@@ -15,15 +15,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use tidegate::{Door, Error, WorkOf};
 
-/// The threads inside the door are those that are reattaching and those in which native code has
-/// called Python.
+/// A thread is inside the door while it is reattaching, or while it runs Python code called by
+/// native code.
 static DOOR: Door = Door::new();
 
 thread_local! {
     /// True if this thread is shutting down the interpreter.
     static ENDS_ALL: Cell<bool> = const { Cell::new(false) };
-    /// The number of times that this thread has entered the door without having left it yet. Calls
-    /// can be nested.
+    /// How many times this thread has entered the door without leaving. Calls can be nested.
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -70,8 +69,8 @@ pub(crate) fn calling<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Parks this thread forever, leaving its work unfinished. The thread leaves the door first so that
-/// shutdown does not wait for it.
+/// Parks this thread forever, leaving its work unfinished. The thread leaves the door first, so
+/// that shutdown does not wait for the thread.
 fn wait_for_ever() -> ! {
     for _ in 0..INSIDE.take() {
         DOOR.leave();
@@ -106,7 +105,7 @@ pub(crate) fn end(py: Python<'_>, mut is_patient: impl FnMut() -> PyResult<bool>
     Ok(())
 }
 
-/// Makes each forked child process count only its one remaining thread.
+/// After a fork, makes the child process count only its one remaining thread.
 pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     let Some(register) = py.import("os")?.getattr_opt("register_at_fork")? else { return Ok(()) };
     let count_anew = |_: &Bound<'_, _>, _: Option<&Bound<'_, _>>| DOOR.set_inside(INSIDE.get());
@@ -116,8 +115,8 @@ pub(crate) fn count_anew_after_fork(py: Python<'_>) -> PyResult<()> {
     register.call((), Some(&named)).map(drop)
 }
 
-/// A thread that is running Python code called by native work: its Python identifier, and the
-/// objects on whose behalf the work runs.
+/// A thread on which native work has called Python code. The fields are the thread's Python
+/// identifier and the objects on whose behalf the work runs.
 type Caller = (u64, WorkOf);
 
 static CALLERS: Mutex<Vec<Caller>> = Mutex::new(Vec::new());
@@ -144,8 +143,8 @@ pub(crate) fn this_thread(py: Python<'_>) -> PyResult<u64> {
     py.import("threading")?.call_method0("get_ident")?.extract()
 }
 
-/// Returns an error if this thread is already working on behalf of the object, because the call
-/// would then wait for itself.
+/// Returns an error if this thread is already working on behalf of the object. Otherwise, the call
+/// would wait for itself.
 pub(crate) fn check_call_to(object: usize, name: &str) -> tidegate::Result<()> {
     if WorkOf::here().includes(object) { Err(within_itself(name)) } else { Ok(()) }
 }

@@ -32,7 +32,8 @@ pub(crate) struct Digest {
 }
 
 impl From<(Rows, Rows)> for Digest {
-    /// Creates a digest from the digests of some rows and of an empty input with the same columns.
+    /// Creates a digest from two parts: the digest of some rows, and the digest of an empty input
+    /// with the same columns.
     fn from((rows, nothing): (Rows, Rows)) -> Self {
         Digest { rows: Mutex::new(rows), nothing }
     }
@@ -89,8 +90,8 @@ impl Digest {
     }
 }
 
-/// Returns the digest of all rows of an input, which is read batch by batch. If `like` is given,
-/// the input must have the same columns.
+/// Reads an input batch by batch, and returns the digest of all its rows. If `like` is given, the
+/// input must have the same columns.
 fn read(
     data: &Bound<'_, PyAny>,
     threads: Option<&Bound<'_, PyAny>>,

@@ -4,7 +4,7 @@
 //! A call waits until the operator is free. Work that takes only milliseconds is then done on the
 //! caller's thread. Longer work is done by one of the operator's threads while the call checks for
 //! signals. If a signal handler raises an exception, the call asks the work to pause and returns
-//! immediately. The work continues to the end of its step, or to the next point at which it can
+//! immediately. The work continues until the end of its step, or until the next point where it can
 //! pause. The results are kept, so nothing is lost, and the next call resumes the work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,8 +26,8 @@ use crate::interpreter::threads::{check_call_to, released};
 /// If other rows wait this long for a silent source, a warning is logged.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Once the shared value is free, calls `work` with it on this thread, without the GIL. Intended
-/// for work that takes only milliseconds.
+/// Once the shared value is free, passes it to `work` on this thread, without the GIL. Intended for
+/// work that takes only milliseconds.
 pub(crate) fn briefly<T: Send + 'static, R: Send>(
     py: Python<'_>,
     shared: &Arc<Mutex<T>>,
@@ -169,7 +169,7 @@ impl Handle {
         }
     }
 
-    /// Logs that the operator has been restored from a snapshot.
+    /// Logs that the operator was restored from a snapshot.
     pub(crate) fn tell_restored(&self, py: Python<'_>) -> PyResult<()> {
         let stats = self.briefly(py, |operator| Ok(operator.stats()))?;
         let rows: u64 = stats.sources.iter().map(|source| source.rows_in).sum();
@@ -178,8 +178,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Returns an error if the process has forked since the operator was created: a child process
-    /// has neither the operator's threads nor its locks.
+    /// Returns an error if the process has forked since the operator was created, because a child
+    /// process has neither the operator's threads nor its locks.
     pub(crate) fn check(&self) -> PyResult<()> {
         check_process(self.process, self.name)
     }
@@ -233,9 +233,9 @@ impl Handle {
         }
     }
 
-    /// Returns a batch, or takes it back if returning it fails. Returning a batch can run Python
-    /// code, in which a signal handler can raise an exception. A signal that has arrived in the
-    /// meantime is reported here, before the batch can be lost.
+    /// Returns a batch. If this fails, takes the batch back. Returning a batch can run Python code,
+    /// in which a signal handler can raise an exception. A signal that has arrived in the meantime
+    /// is reported here, before the batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -250,7 +250,7 @@ impl Handle {
         handed_out.map(Some)
     }
 
-    /// Sets whether a thread drives the operator, and returns whether one did before.
+    /// Sets whether a thread drives the operator. Returns whether a thread drove it before.
     pub(crate) fn set_driven(&self, driven: Option<DriverWork>) -> bool {
         self.news.set_driven(driven).is_some()
     }
@@ -375,8 +375,8 @@ impl Handle {
     }
 }
 
-/// Returns an error if the process has forked since a handle was created: a child process has
-/// neither the handle's threads nor its locks.
+/// Returns an error if the process has forked since a handle was created, because a child process
+/// has neither the handle's threads nor its locks.
 pub(crate) fn check_process(made_in: u32, what: &str) -> PyResult<()> {
     if made_in == std::process::id() {
         return Ok(());

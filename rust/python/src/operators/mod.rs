@@ -1,7 +1,7 @@
 //! The parts that the classes of all operators share. An operator receives its rows incrementally.
 //!
-//! The class for one kind of operator is in the same file as the functions of its query, in
-//! `queries/`.
+//! Each kind of operator has its own class. The class is in the same file as the functions for the
+//! corresponding query, in `queries/`.
 //!
 //! | file | what is in it |
 //! | --- | --- |

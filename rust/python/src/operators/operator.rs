@@ -76,8 +76,8 @@ fn sources(operator: &stream::Operator) -> Vec<Source> {
     with_sides.map(|(source, side)| Source::new(source, side)).collect()
 }
 
-/// Warns about pushed rows whose results were never read. Python shows this warning in its
-/// development mode.
+/// Warns about pushed rows whose results were never read. Python shows this warning in development
+/// mode.
 impl Drop for Operator {
     fn drop(&mut self) {
         let Some(lost) = self.handle.lost() else { return };
@@ -222,8 +222,8 @@ impl Operator {
         self.handle.tell_restored(py)
     }
 
-    /// Processes the rows that are ready now without emitting their results. The operator that this
-    /// one continues has already emitted those results.
+    /// Processes the rows that are ready now without emitting their results. These results have
+    /// already been emitted by the operator that this operator continues.
     fn _recall(&self, py: Python<'_>) -> PyResult<()> {
         self.handle.at_length(py, &Stop::default(), stream::Operator::recall)
     }
@@ -246,8 +246,8 @@ impl Operator {
         )))
     }
 
-    /// Uses the results of this operator as the rows of a source. Returns the name of the source's
-    /// time column, and the columns from which it is computed if it is not a column of the results.
+    /// Feeds this operator's results to a source. Returns the name of the source's time column. If
+    /// the results do not contain this column, also returns the columns from which it is computed.
     fn _feed(
         &self,
         py: Python<'_>,
@@ -298,8 +298,8 @@ impl Operator {
         tidegate::refusal::after(after)
     }
 
-    /// Does the work required before the next batch. Returns true once the batch is available,
-    /// `None` if it does not become available within this many seconds, or false at the end.
+    /// Does the work required before the next batch. Returns true once the batch is available.
+    /// Returns `None` if this takes longer than `seconds`, and false at the end.
     fn _is_ready_within(&self, py: Python<'_>, seconds: f64) -> PyResult<Option<bool>> {
         self.handle.is_ready_within(py, Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))
     }

@@ -54,7 +54,7 @@ impl Source {
     }
 
     /// Calls `work` with the source once the source is free. The call runs in the background if the
-    /// source has to sort many rows: those that it holds back plus `rows` new ones.
+    /// source has to sort many rows. These are the rows that it holds back, plus `rows` new ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,

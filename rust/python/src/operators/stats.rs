@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate::stream::{Figure, SourceStats, Stats};
 
-/// Returns statistics about an operator and each of its sources.
+/// Returns statistics for an operator and each of its sources.
 pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     let sources = source_stats(py, &stats.sources, &dict)?;

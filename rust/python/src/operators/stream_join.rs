@@ -39,7 +39,8 @@ pub(crate) fn options(
     })
 }
 
-/// Reads the arguments of a self-join of one stream. Such a join has only left sources.
+/// Reads the arguments for a self-join, which joins a stream with itself. Such a join has only left
+/// sources.
 pub(crate) fn options_of_one(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
@@ -87,7 +88,7 @@ fn sources_of(sources: Option<&Bound<'_, PyAny>>, least: usize) -> PyResult<(usi
     Ok((number(0, 1)?, number(1, least)?))
 }
 
-/// Returns the lateness of each side, given a single duration or a pair of durations or lists.
+/// Returns the lateness on each side, given a single duration or a pair of durations or lists.
 fn lateness_of(lateness: Option<&Bound<'_, PyAny>>) -> PyResult<(Lateness, Lateness)> {
     let of = |lateness: &Bound<'_, PyAny>| lateness_of_each(Some(lateness));
     let Some(given) = lateness else { return Ok((None.into(), None.into())) };

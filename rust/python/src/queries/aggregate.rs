@@ -26,8 +26,7 @@ use crate::queries::plan::AggregationPlan;
 #[doc = manual!(AggregationQuery)]
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub(crate) struct AggregationQuery {
-    /// The arguments as they were passed, so that another process can build the same query from
-    /// them.
+    /// The original arguments, from which another process can build the same query.
     arguments: Py<PyDict>,
     query: Arc<Aggregation>,
 }

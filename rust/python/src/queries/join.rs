@@ -1,5 +1,5 @@
-//! The options that all joins share. These options are declared only in this file, both for queries
-//! on tables and for the classes that join push sources.
+//! The options that all joins share. Only this file declares these options. They apply to queries
+//! on tables and to the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;
@@ -108,8 +108,8 @@ pub(crate) enum JoinRequest<Q> {
 }
 
 impl<Q> JoinRequest<Q> {
-    /// Requests the pairs of a query or, if `functions` are given, aggregates of the partners that
-    /// `join` finds.
+    /// Requests the pairs that a query finds. If `functions` is set, requests aggregates of the
+    /// partners that `join` finds instead.
     pub(crate) fn new(
         query: Q,
         functions: Option<Functions>,
@@ -263,10 +263,9 @@ pub(crate) fn check_no_width(max_width: Option<Length>) -> tidegate::Result<()> 
 
 /// Defines the function that builds the query for a kind of join.
 ///
-/// The three lists contain the arguments that are specific to this kind of join, grouped by their
-/// position in the signature. In the signature, the options that all joins share appear before,
-/// between and after them. `$ask` takes these arguments and the [`Options`], and returns a
-/// [`JoinRequest`].
+/// The three lists contain the arguments that only this kind of join takes, grouped by position in
+/// the signature. In the signature, the options that all joins share appear before, between and
+/// after them. `$ask` takes these arguments and the [`Options`], and returns a [`JoinRequest`].
 macro_rules! join_query {
     (
         $name:ident($function:literal) = $ask:ident;
@@ -417,8 +416,8 @@ macro_rules! asof_class {
 pub(crate) use asof_class;
 
 /// Defines the class for a kind of join with push sources. The macro takes the same lists as
-/// [`join_query`]. `$open` takes the arguments of this kind of join, the [`Options`] and the
-/// [`Sides`], and returns the join.
+/// [`join_query`]. `$open` takes this kind's own arguments, the [`Options`] and the [`Sides`], and
+/// returns the join.
 macro_rules! join_class {
     (
         $class:ident = $open:ident;

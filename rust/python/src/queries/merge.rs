@@ -81,7 +81,7 @@ pub(crate) fn merge_batches(
     Ok(BatchReader::new(RunningMerge { merge, user_thread }, schema, "merge_batches"))
 }
 
-/// The arguments of a merge of streams.
+/// The arguments for merging streams.
 struct MergeArguments {
     streams: Vec<Input>,
     on: String,

@@ -66,8 +66,8 @@ impl JoinPlan {
 
 #[pymethods]
 impl JoinPlan {
-    /// Returns the schemas of the inputs, in which the untyped columns of empty inputs have been
-    /// assigned types.
+    /// Returns the schemas of the inputs. The untyped columns of empty inputs have been assigned
+    /// types.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()
@@ -228,8 +228,8 @@ impl AggregationPlan {
 
 #[pymethods]
 impl AggregationPlan {
-    /// Returns the schemas of the inputs, in which the untyped columns of empty inputs have been
-    /// assigned types.
+    /// Returns the schemas of the inputs. The untyped columns of empty inputs have been assigned
+    /// types.
     #[getter]
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.schemas.iter().map(|schema| export::schema(py, schema)).collect()

@@ -1,4 +1,4 @@
-//! The class `JoinQuery`: the description of a join, independent of its inputs.
+//! The `JoinQuery` class, which describes a join independently of its inputs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct JoinQuery {
 }
 
 impl JoinQuery {
-    /// Builds the query for a function from its arguments and the join that they describe.
+    /// Builds a function's query from the function's arguments and the join that they describe.
     pub(crate) fn new(
         function: &'static str,
         arguments: Bound<'_, PyDict>,

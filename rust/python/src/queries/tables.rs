@@ -18,12 +18,13 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
-/// A join whose arguments have been parsed: which rows match, and what is computed from the pairs.
+/// A join whose arguments have been parsed. It determines which rows match and what is computed
+/// from the pairs.
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
-    /// Returns the caller's choice of which unmatched rows the result keeps, in the form of the
-    /// argument.
+    /// Returns the argument that specifies which unmatched rows the result keeps, as passed by the
+    /// caller.
     fn how(&self) -> String;
 
     fn start(&self, left: &Table, right: &Table, stop: Stop) -> tidegate::Result<Join>;
@@ -32,7 +33,7 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether the time spent on each pair is short and bounded. This is the case if no
+    /// Returns whether each pair takes only a short, bounded time. This is the case if no
     /// expression is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
@@ -55,8 +56,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
 
 /// Tables with at most this many rows and bytes are joined or merged on the caller's thread.
 ///
-/// A call with such small tables takes about as long as starting a thread, so Ctrl-C does not need
-/// to interrupt the call.
+/// With such small tables, a call takes about as long as starting a thread, so Ctrl-C does not need
+/// to interrupt it.
 const FEW_ROWS: usize = 1 << 11;
 const FEW_BYTES: usize = 1 << 18;
 
@@ -113,7 +114,7 @@ pub(crate) fn to_plan(
     Ok(JoinPlan::new(plan, left, right))
 }
 
-/// Returns the schemas of both sides, and assigns types to the untyped columns of empty sides.
+/// Returns the schemas of both sides, after assigning types to the untyped columns of empty sides.
 fn typed(join: &dyn Relation, schemas: [&SchemaRef; 2], are_empty: [bool; 2]) -> [SchemaRef; 2] {
     let fits = |left: &Schema, right: &Schema| join.plan(left, right).is_ok();
     untyped::of_join(&join.pairs(), fits, schemas, are_empty)

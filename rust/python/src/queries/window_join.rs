@@ -99,7 +99,7 @@ fn open(
     })
 }
 
-/// Returns the windows of both sides, given one window for both sides or a pair of windows.
+/// Returns the windows for both sides, given one window for both or a pair of windows.
 pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
     let Ok(pair) = ob.cast::<PyTuple>() else {
         let both = window(ob)?;

@@ -21,9 +21,9 @@ const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 /// A group of sources. Rows with equal times are ordered by tier first, then by source number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
-    /// Rows of these sources sort before rows of the last tier.
+    /// Rows from these sources sort before rows from the last tier.
     First = 0,
-    /// Rows of these sources sort after rows of the first tier.
+    /// Rows from these sources sort after rows from the first tier.
     Last = 1,
 }
 
@@ -75,13 +75,13 @@ impl fmt::Debug for Rank {
 pub struct RowId(u64);
 
 impl RowId {
-    /// Returns the id of the row at `position` of `source`, which is in the first tier.
+    /// Returns the id of the row at `position` in `source`. The source must be in the first tier.
     #[inline]
     pub fn new(source: u16, position: u64) -> Self {
         RowId::ranked(Rank::from(source), position)
     }
 
-    /// Returns the id of the row at `position` of the source with this rank.
+    /// Returns the id of the row at `position` in the source with this rank.
     #[inline]
     pub fn ranked(rank: Rank, position: u64) -> Self {
         assert!(position <= POSITION_MASK, "source {rank:?} has more than 2^47 rows");
@@ -136,7 +136,7 @@ impl fmt::Debug for RowId {
 pub struct Key {
     /// The event time.
     pub ts: i64,
-    /// The rank of the source and the position of the row.
+    /// The source's rank and the row's position.
     pub id: RowId,
 }
 

@@ -12,8 +12,8 @@
 //! push another 8.
 //!
 //! [`BlockGate`] is such a gate: sources push sorted column runs, and readers receive blocks of
-//! rows. Another gate can fulfil the same contract and return the same stream row by row, using the
-//! keys of this module and the promises of [`promise`].
+//! rows. Another gate can fulfil the same contract and return the same stream row by row. It can
+//! use the keys defined in this module and the promises defined in [`promise`].
 //!
 //! The folder `block/` contains the block gate.
 //!
@@ -54,7 +54,7 @@ pub enum Next<R> {
     Ready(R),
     /// Nothing is ready, but more items may follow.
     NotYet,
-    /// All sources have closed, and everything has been handed out.
+    /// All sources have closed, and all rows have been handed out.
     End,
 }
 
@@ -83,7 +83,7 @@ pub enum Rejection<R> {
     },
     /// Pushing the row or run would exceed the memory limit.
     Full {
-        /// The number of bytes requested, and the number of bytes available.
+        /// The number of bytes requested and the number available.
         overrun: Overrun,
         /// The rejected row or run.
         row: R,

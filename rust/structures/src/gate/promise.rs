@@ -1,4 +1,4 @@
-//! The promises of sources, and the frontier up to which these promises make rows ready.
+//! The promises that sources make, and the frontier up to which these promises make rows ready.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -93,8 +93,8 @@ impl Drop for PromiseCell {
 
 /// A reader's view of the sources, which the frontier queries.
 pub trait Sources {
-    /// Rereads the promise of the source with this rank. Calls `joined` for each fork of that
-    /// source that has not been seen before, with the fork's initial promise and its rank.
+    /// Rereads the promise of the source with this rank. For each fork of that source that has not
+    /// been seen before, calls `joined` with the fork's initial promise and rank.
     fn look(&mut self, source: Rank, joined: impl FnMut(i64, Rank)) -> Promise;
 }
 
@@ -105,8 +105,8 @@ pub trait Sources {
 /// `(ts, s)`. The promise of source `s` itself never holds the row back. The ready rows are
 /// therefore those that do not sort after the smallest `(promise(j), j)`. This smallest pair is the
 /// frontier. Promises only rise, so a stale promise produces a frontier that is too low, never one
-/// that is too high. The heap contains the last promise that was seen from each source, and only
-/// the promise at the top is reread.
+/// that is too high. The heap contains the last promise seen from each source. Only the promise at
+/// the top is reread.
 #[derive(Clone, Debug)]
 pub struct Frontier {
     /// The open sources, ordered by the last promise that was seen, smallest first.
@@ -116,7 +116,7 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// Creates the initial state, in which no promise of these sources has been read yet.
+    /// Creates the initial state, in which none of these sources' promises has been read yet.
     pub fn new(sources: impl Iterator<Item = Rank>) -> Self {
         let heap: BinaryHeap<_> = sources.map(|source| Reverse((i64::MIN, source))).collect();
         let mut frontier = Frontier { heap, bound: Key::FIRST };

@@ -9,11 +9,11 @@
 //!                    an index: 1 2 3 3 5 7 8 9    ─────────────────────────────────────▶ their numbers
 //! ```
 //!
-//! An index identifies a row by its value and its number. Values are represented by 64-bit *keys*,
+//! An index identifies a row by its value and number. Values are represented by 64-bit *keys*,
 //! which have the same order. The *number* increases with every row and wraps around after 2^32.
 //! All indexes are [`WindowIndex`]es and return the same rows:
 //!
-//! - [`BucketIndex`]: the block of a value is computed rather than searched for, and many rows are
+//! - [`BucketIndex`]: a value's block is computed rather than searched for, and many rows are
 //!   looked up at the same time. This is the fastest index.
 //! - [`BPlusTree`]: rows are inserted and removed one by one. The bucket index uses a B+-tree for
 //!   values outside its blocks.
@@ -55,7 +55,7 @@ pub struct Probe {
     pub high: i64,
     /// The first number.
     pub from: u32,
-    /// The end of the range of numbers, exclusive. `to` must be less than 2^31 rows after `from`.
+    /// The exclusive end of the number range. `to` must be less than 2^31 rows after `from`.
     pub to: u32,
 }
 
@@ -67,7 +67,7 @@ impl Probe {
     }
 }
 
-/// A row in an index: its key and its number.
+/// The key and number of a row in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// The row's value, or a code with the same order.
@@ -86,7 +86,7 @@ pub trait WindowIndex: Send + Sync {
     fn remove(&mut self, key: i64, row: u32);
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. Every row
-    /// number in the probe's range must belong to a row that has been inserted but not removed.
+    /// number in the probe's range must belong to a row that has been inserted and not removed.
     fn find(&self, probe: &Probe, found: &mut Vec<u32>);
 
     /// Returns the number of rows that have been inserted but not removed.
@@ -109,7 +109,7 @@ pub trait WindowIndex: Send + Sync {
         self.len() == 0
     }
 
-    /// Inserts rows, each newer than the ones before it.
+    /// Inserts rows. Each row must be newer than all rows before it.
     fn insert_all(&mut self, rows: &[Entry]) {
         rows.iter().for_each(|row| self.insert(row.key, row.row));
     }

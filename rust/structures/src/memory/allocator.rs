@@ -5,12 +5,12 @@
 //! [`Pages`](super::pages::Pages). The heap returns such memory to the system and clears new pages
 //! for the next vector. Clearing these pages costs more than filling the vector with rows. Requests
 //! of [`SMALL`] bytes or more are therefore served with an extent from the pool. A [`Header`] in
-//! the first bytes of such memory records its origin. If the address space is limited and the pool
-//! has no suitable extent, the system serves the request, because the heap packs its allocations
-//! into few addresses. The system also serves requests whose alignment exceeds a cache line.
+//! the first bytes records where the memory comes from. If the address space is limited and the
+//! pool has no suitable extent, the system serves the request, because its heap needs fewer
+//! addresses. The system also serves requests whose alignment exceeds a cache line.
 //!
-//! If the system refuses memory, the allocator first frees the memory that is kept for later
-//! arrays, and then the reserve.
+//! If the system refuses memory, the allocator first frees memory that is kept for later arrays. If
+//! necessary, it then frees the reserve.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
@@ -20,7 +20,7 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// The origin of a large piece of memory. The header is stored directly before the memory.
+/// Where a large piece of memory comes from. The header is stored directly before the memory.
 enum Header {
     Pool(Extent),
     System,
@@ -29,8 +29,8 @@ enum Header {
 /// The number of bytes in a header, which fills a cache line.
 const HEADER: usize = 64;
 
-/// The allocator. If the system refuses memory, the allocator first frees the memory that is kept
-/// for later arrays, and then the reserve.
+/// The allocator. If the system refuses memory, the allocator first frees memory that is kept for
+/// later arrays. If necessary, it then frees the reserve.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
@@ -85,8 +85,8 @@ unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
 ///
 /// # Safety
 ///
-/// The memory must have been returned by [`put`]. The header must not be removed again until it has
-/// been put back.
+/// The memory must have been returned by [`put`]. After this call, the header must be put back
+/// before it is removed again.
 unsafe fn header(memory: *mut u8) -> Header {
     // SAFETY: guaranteed by the caller.
     unsafe { memory.sub(HEADER).cast::<Header>().read() }

@@ -2,8 +2,8 @@
 //!
 //! The loads are ordinary ones. Even where the processor's gather instructions are fast, they save
 //! little time. On processors with a mitigation for "gather data sampling", gather instructions
-//! wait for all earlier stores. If streaming stores are in progress, a gather takes 22 ns per
-//! value, whereas ordinary loads take 1 to 5 ns.
+//! wait for all earlier stores. While streaming stores are in progress, a gather takes 22 ns per
+//! value, but ordinary loads take 1 to 5 ns.
 
 use std::ops::Range;
 
@@ -109,8 +109,7 @@ mod sse2 {
     use std::arch::x86_64::{__m128i, _mm_set_epi32, _mm_set_epi64x, _mm_sfence, _mm_stream_si128};
     use std::array::from_fn;
 
-    /// The number of bytes in a cache line. A line leaves the processor as soon as the whole line
-    /// has been written.
+    /// The number of bytes in a cache line. A line is written to memory as soon as it is full.
     const LINE: usize = 64;
 
     /// The number of registers that fill a line.

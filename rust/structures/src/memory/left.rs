@@ -40,7 +40,7 @@ mod linux {
         Some((available + number(meminfo, "SwapFree").unwrap_or(0)).saturating_mul(1 << 10))
     }
 
-    /// A control group of the process, or one of its ancestors.
+    /// The process's control group, or an ancestor of that group.
     #[derive(Debug, PartialEq, Eq)]
     struct Group {
         folder: PathBuf,

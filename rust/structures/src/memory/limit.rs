@@ -50,8 +50,8 @@ fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
 }
 
 /// Computes the remaining address space from the contents of `limits` and `statm`. In `limits`,
-/// each limit follows its name. `statm` contains numbers of pages: the first is the whole address
-/// space, and the sixth is the address space used for data.
+/// each limit is preceded by its name. `statm` contains page counts: the first is the size of the
+/// whole address space, and the sixth is the size of the address space used for data.
 #[cfg(target_os = "linux")]
 fn room_of(limits: &str, sizes: &str) -> Option<usize> {
     const PAGE: usize = 4 << 10;

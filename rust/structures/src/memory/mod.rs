@@ -1,4 +1,4 @@
-//! Memory for rows: arrays, operations on whole arrays, and what to do when memory runs out.
+//! Memory for rows: arrays, operations on whole arrays, and out-of-memory handling.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -21,25 +21,25 @@
 //! reserve.
 //!
 //! Rust aborts the process if an allocation fails. An operator that runs in another program's
-//! process must not terminate that process. Instead, it frees its memory and reports the size of
-//! the request that was refused. Therefore:
+//! process must not terminate that process. Instead, the operator frees its memory and reports the
+//! size of the refused request. Therefore:
 //!
 //! - Memory that grows with the number of rows is allocated by [`vec()`], [`filled`], [`collect`],
-//!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the memory,
-//!   [`demand`] checks beforehand whether there is enough. If there is not enough memory, these
-//!   functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the caller of the
-//!   operator.
+//!   [`concat()`], [`reserve`] and [`Pages`](pages::Pages). If another library allocates the
+//!   memory, [`demand`] checks beforehand whether there is enough. If there is not enough memory,
+//!   these functions [raise](OutOfMemory::raise) an [`OutOfMemory`], which unwinds to the
+//!   operator's caller.
 //! - Everything else is smaller. Once the system has refused memory, the [`Allocator`] serves small
-//!   requests from a reserve of addresses, and the next [`check`] raises the error. The process is
+//!   requests from a reserve of addresses. The next [`check`] then raises the error. The process is
 //!   still aborted if a single small request exceeds the reserve.
 //!
 //! # Trade-offs
 //!
 //! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
-//! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the memory that the
-//! machine and the process's control group have left. Linux hands out addresses freely, but may
-//! kill processes when the pages are written. If two requests are checked at the same time, both
-//! may pass although there is only enough memory for one.
+//! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the remaining memory of
+//! the machine and of the process's control group. Linux hands out addresses freely, but may kill
+//! processes when the pages are written. If two requests are checked at the same time, both may
+//! pass although there is only enough memory for one.
 
 mod allocator;
 pub mod bits;
@@ -85,8 +85,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Unwinds to the nearest `catch_unwind`. The unwinding carries this error as its payload, and
-    /// no panic message is printed.
+    /// Unwinds to the nearest `catch_unwind`. The panic payload is this error, and no panic message
+    /// is printed.
     #[cold]
     pub fn raise(self) -> ! {
         resume_unwind(Box::new(self))
@@ -135,7 +135,7 @@ fn trim() {
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Other C libraries return pages on their own, or have no function for this.
+/// Other C libraries return pages automatically or have no function for this.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
 
@@ -167,8 +167,8 @@ fn look(bytes: usize) -> Result<(), OutOfMemory> {
     if is_possible { Ok(()) } else { Err(OutOfMemory::refused(bytes)) }
 }
 
-/// Checks whether the machine and the control group have `bytes` bytes left, if they report how
-/// much is left.
+/// Checks whether the machine and the control group have `bytes` bytes left, if their remaining
+/// memory is known.
 pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     let is_short = |left: &usize| *left < bytes;
     if bytes < LOOKED_AT || left::left().filter(is_short).is_none() {
@@ -183,8 +183,8 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
 
 /// The number of bytes that a thread uses in addition to its stack, for thread-locals and for
 /// synchronization. If the heap has no address space left for the thread, each of about twenty
-/// small pieces needs its own page. The remaining bytes are for memory that other threads allocate
-/// at the same time.
+/// small allocations needs its own page. The remaining bytes are for memory that other threads
+/// allocate at the same time.
 const LOCALS: usize = 512 << 10;
 
 /// Checks whether there is enough memory for a thread with a stack of `stack` bytes. Returns
@@ -219,7 +219,7 @@ pub fn demand_values<T>(len: usize) {
     demand(bytes_of::<T>(len));
 }
 
-/// Refills the reserve if necessary, and checks whether it is complete.
+/// Refills the reserve if necessary, and checks whether the reserve is complete.
 #[inline]
 pub fn ready() -> Result<(), OutOfMemory> {
     if reserve::is_whole() { Ok(()) } else { reserve::renew() }

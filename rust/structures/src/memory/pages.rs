@@ -6,8 +6,8 @@
 //! without page faults. Arrays smaller than [`SMALL`] bytes are allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
-//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s, which can be written but
-//! not read until all of them have been [declared written](UnwrittenPages::written).
+//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s. They can be written, but
+//! cannot be read until all of them have been [declared written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -23,18 +23,17 @@ use crate::memory::OutOfMemory;
 /// For larger arrays, the pool is faster, because the heap needs to clear pages.
 pub const SMALL: usize = LEAST;
 
-/// Arrays that are larger than this are not in any cache when they come from the pool.
+/// Arrays larger than this are not in any cache when the pool hands them out.
 const LARGE: usize = 1 << 20;
 
-/// An array of `len` values of a plain type.
+/// An array of plain values.
 pub struct Pages<T> {
     block: PageBlock,
     len: usize,
     values: PhantomData<T>,
 }
 
-/// An array that can be written but not read, because it is not known which elements have been
-/// written.
+/// An array that can be written but not read, because some elements may not have been written yet.
 pub struct UnwrittenPages<T>(Pages<T>);
 
 /// The value that every byte of an array has in a debug build until the byte is written.
@@ -42,7 +41,7 @@ const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
     /// Returns the array for reading. Every element of the array must have been written. In a debug
-    /// build, this function panics if there is a cache line in which no element was written.
+    /// build, this function panics if any cache line contains no written element.
     pub fn written(self) -> Pages<T> {
         let UnwrittenPages(pages) = self;
         if cfg!(debug_assertions) {
@@ -63,8 +62,8 @@ impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {
         self.written()
     }
 
-    /// Returns whether the memory is large and has been used before. Such memory is mapped but is
-    /// not in any cache.
+    /// Returns whether the array is large and its memory has been used before. Such memory is
+    /// mapped but is not in any cache.
     pub fn is_warm(&self) -> bool {
         matches!(&self.0.block, PageBlock::Mapped(extent) if extent.len() > LARGE && extent.is_used())
     }

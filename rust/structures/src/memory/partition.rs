@@ -1,10 +1,10 @@
 //! Stable partitioning of rows by a dense key, using several threads.
 //!
-//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). Based
-//! on the counts of all parts, [`writers`] determines which positions in each bucket belong to
-//! which part. All parts then write at the same time, each only to its own positions
-//! ([`Writer::run`]). The rows within a bucket keep their order, because the parts follow each
-//! other in row order. [`Writer::merge`] also finds the matches of other rows in the same pass.
+//! The rows are divided into parts. Each part counts its rows per bucket ([`Part::count`]). From
+//! the counts of all parts, [`writers`] determines each part's positions in each bucket. All parts
+//! then write at the same time, and each part writes only to its own positions ([`Writer::run`]).
+//! Rows in the same bucket keep their order, because the parts follow each other in row order.
+//! [`Writer::merge`] also finds the matches of other rows in the same pass.
 //!
 //! # Trade-offs
 //!
@@ -23,9 +23,9 @@ const TOO_MANY: &str = "row numbers fit in 32 bits";
 /// The key of a row that belongs to no bucket.
 pub const NO_KEY: u32 = u32::MAX;
 
-/// The maximum number of buckets in one level if times are moved with the rows. With this number,
-/// the counters and the open cache lines of two output arrays still fit into a 2 MiB cache. The
-/// addresses of the arrays' pages also fit into the processor's translation buffers.
+/// The maximum number of buckets in one level if times are moved with the rows. With this many
+/// buckets, the counters and the open cache lines of two output arrays still fit into a 2 MiB
+/// cache. The addresses of the arrays' pages also fit into the processor's translation buffers.
 pub const MAX_BUCKETS: usize = 1 << 12;
 
 /// Rows as columns: row numbers, times and keys.
@@ -35,7 +35,7 @@ pub struct Rows<'a> {
     pub keys: &'a [u32],
     /// One time per row, if times are moved with the rows.
     pub ts: Option<&'a [i64]>,
-    /// One number per row, or `None` if each row's number is `first` plus its position.
+    /// One number per row. `None` means that each row's number is `first` plus the row's position.
     pub numbers: Option<&'a [u32]>,
     /// The number of the first row, if numbers are not listed.
     pub first: u32,
@@ -64,13 +64,13 @@ pub struct Target<'a> {
     pub numbers: Option<&'a mut [Slot<u32>]>,
 }
 
-/// Maps keys to buckets: `(key - first) >> shift`, below `count`. One additional bucket at the end
-/// contains the rows without a key, so that no loop has to check for such rows.
+/// Maps keys to buckets: `(key - first) >> shift`, below `count`. An additional bucket at the end
+/// contains the rows without a key, so no loop has to check for such rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Buckets {
     /// The smallest key.
     pub first: u32,
-    /// The number of low bits of a key that are ignored.
+    /// How many low bits of a key are ignored.
     pub shift: u32,
     /// The number of buckets.
     pub count: usize,
@@ -118,8 +118,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Assigns positions in `target` to each part. Returns the start of each bucket, followed by the
-/// start of the rows without a key. Also returns one writer per part.
+/// Assigns positions in `target` to each part. Returns the position where each bucket starts,
+/// followed by the position where the rows without a key start. Also returns one writer per part.
 ///
 /// Once all writers have run, every position has been written.
 ///

@@ -1,19 +1,19 @@
-//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. The
-//! pages of these extents are huge, or small if the system supplies small pages faster.
+//! The memory of large arrays. It consists of extents of mappings, which are cut to size, joined
+//! and reused. The extents use huge pages, or small pages if the system supplies these faster.
 //!
-//! An array uses the start of the smallest free [`Extent`] that is large enough, and the rest of
-//! the extent stays free. Adjacent free extents are joined. Memory that one part of a call has
-//! freed can therefore be used by the next part, regardless of the size. As a result, a first call
-//! touches few pages, and a call needs little more memory than it uses at any one time.
+//! An array is placed at the start of the smallest free [`Extent`] that is large enough. The rest
+//! of the extent stays free. Adjacent free extents are joined. The next part of a call can
+//! therefore use memory that an earlier part has freed, regardless of the sizes. As a result, the
+//! first call touches few pages, and no call needs much more memory than it uses at any one time.
 //!
 //! # Trade-offs
 //!
 //! The pool keeps up to [`POOL_BYTES`] of free extents whose pages have been written. The pool also
-//! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until they
-//! are reclaimed, these bytes count as memory of the process. On Linux, the pages of all other free
-//! extents are returned to the system immediately. The addresses of a mapping are returned to the
-//! system when the whole mapping is free and has no pages. A new mapping has at least [`MAPPED`]
-//! bytes of addresses, most of which may never receive a page.
+//! keeps up to [`LENT_BYTES`] that the kernel may reclaim as soon as it needs memory. Until the
+//! kernel reclaims these bytes, they count as memory of the process. On Linux, the pages of all
+//! other free extents are returned to the system immediately. The addresses of a mapping are
+//! returned to the system when the whole mapping is free and has no pages. A new mapping has at
+//! least [`MAPPED`] bytes of addresses. Most of these addresses may never receive a page.
 //!
 //! No thread waits long for the pool. An allocator must not wait, and the pool's lock may be held
 //! forever in a forked child process. If the pool is busy, a new extent gets its own mapping.
@@ -36,7 +36,7 @@ const PAGE: usize = 4 << 10;
 /// The size of a huge page on x86-64, and on aarch64 with 4 KiB base pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// For extents of at least this length, both page sizes are tried at two positions.
+/// If an extent is at least this long, both page sizes are tried at two positions.
 #[cfg(target_os = "linux")]
 const TRIED_TWICE: usize = 16 * HUGE_PAGE;
 
@@ -47,21 +47,19 @@ const CUT: usize = if cfg!(target_arch = "x86_64") { PAGE } else { 64 << 10 };
 /// The minimum size of a request. A smaller remainder of an extent would be useless.
 pub(super) const LEAST: usize = 64 << 10;
 
-/// The minimum number of addresses in a mapping. In large mappings, the extents of arrays are
-/// adjacent, so they can be joined when they are free. Mappings are smaller if the process's
-/// address space is limited, if the system counts addresses as memory, or if the system does not
-/// take pages back.
+/// The minimum number of addresses in a mapping. In large mappings, the extents of different arrays
+/// are adjacent, so free extents can be joined. Mappings are smaller if the process's address space
+/// is limited, if the system counts addresses as memory, or if the system does not take pages back.
 const MAPPED: usize = if cfg!(target_os = "linux") { 256 << 20 } else { HUGE_PAGE };
 
-/// The maximum number of bytes that the pool keeps. These bytes are enough for the result and the
-/// working memory of a join of a million rows per side. The next join of this size then needs no
-/// fresh pages.
+/// The maximum number of bytes that the pool keeps. This is enough for the result and the working
+/// memory of a join with a million rows per side. The next join of this size then needs no fresh
+/// pages.
 const POOL_BYTES: usize = 320 << 20;
 
 /// The maximum number of additional bytes that the pool keeps and that the kernel may reclaim. This
-/// memory can hold a result of several gigabytes, such as that of an aggregation with many keys.
-/// The next result of this size can be built several times as fast, because the memory is still
-/// mapped.
+/// memory can hold results of several gigabytes, such as those of aggregations with many keys. The
+/// next result of this size can be built several times as fast, because the memory is still mapped.
 #[cfg(target_os = "linux")]
 const LENT_BYTES: usize = 4 << 30;
 
@@ -88,8 +86,8 @@ fn lock_pool() -> Option<MutexGuard<'static, Pool>> {
     None
 }
 
-/// Adds an extent to the pool. Memory that is no longer needed is returned to the system after the
-/// pool has been unlocked.
+/// Adds an extent to the pool. Unneeded memory is returned to the system after the pool has been
+/// unlocked.
 fn insert(extent: Extent) {
     let unused = match lock_pool() {
         Some(mut pool) => pool.insert(extent),
@@ -127,7 +125,8 @@ pub(super) fn set_most(bytes: usize) -> bool {
     true
 }
 
-/// Returns whether the pool has a free extent of at least `bytes` bytes that still has its pages.
+/// Returns whether the pool has a free extent that is at least `bytes` bytes long and still has its
+/// pages.
 pub(super) fn has(bytes: usize) -> bool {
     // A vector needs additional memory for a header.
     let bytes = bytes.saturating_add(PAGE);
@@ -149,17 +148,16 @@ enum State {
 /// A section of a mapping that has one owner.
 pub(super) struct Extent {
     mapping: Arc<MmapRaw>,
-    /// The offset of the extent in the mapping, which is at the start of a page.
+    /// The extent's offset in the mapping. The extent starts at a page boundary.
     start: usize,
-    /// The number of bytes, which is a whole number of pages.
+    /// The length in bytes, a multiple of the page size.
     len: usize,
     state: State,
 }
 
 impl Extent {
     /// Returns an extent of at least `bytes` bytes that no other code uses. Its contents are
-    /// arbitrary. If `looks` is set, this function also checks how much memory the machine has
-    /// left.
+    /// arbitrary. If `looks` is set, also checks how much memory the machine has left.
     pub(super) fn take(bytes: usize, looks: bool) -> Result<Extent, OutOfMemory> {
         let len = bytes.checked_next_multiple_of(CUT).ok_or(OutOfMemory { bytes, left: None })?;
         let found = lock_pool().map(|mut pool| pool.take(len));
@@ -229,7 +227,7 @@ impl Extent {
         lock_pool().and_then(|mut pool| pool.take(len))?.taken_back(false).ok()
     }
 
-    /// Returns the address of the first byte, which is at the start of a page.
+    /// Returns the address of the first byte, which is page-aligned.
     pub(super) fn start(&mut self) -> *mut u8 {
         self.bytes_mut().as_mut_ptr()
     }
@@ -261,7 +259,7 @@ impl Extent {
         self.state == State::Used
     }
 
-    /// Returns whether no page of the extent has been written.
+    /// Returns whether none of the extent's pages has been written.
     pub(super) fn is_zero(&self) -> bool {
         self.state == State::Fresh
     }
@@ -297,15 +295,15 @@ impl Extent {
         Some(Extent { mapping: self.mapping.clone(), start, len: rest, state: self.state })
     }
 
-    /// Returns whether another extent begins where this one ends and can be joined with this one.
+    /// Returns whether `next` begins at the end of this extent and can be joined with it.
     fn goes_on_in(&self, next: &Extent) -> bool {
         Arc::ptr_eq(&self.mapping, &next.mapping)
             && self.start + self.len == next.start
             && self.state == next.state
     }
 
-    /// Releases the pages but keeps the addresses. Returns `false` without releasing anything if
-    /// this is the last extent in its mapping.
+    /// Releases the pages but keeps the addresses. If this is the last extent in its mapping,
+    /// releases nothing and returns `false`.
     fn clear(&mut self) -> bool {
         if self.state == State::Fresh || Arc::strong_count(&self.mapping) == 1 {
             return Arc::strong_count(&self.mapping) > 1;
@@ -314,7 +312,7 @@ impl Extent {
         self.advise(ReleaseTime::Now)
     }
 
-    /// Lets the kernel reclaim the pages until they are written again, if this is possible. Until
+    /// If possible, lets the kernel reclaim the pages until they are written again. Until
     /// [`taken_back`](Self::taken_back), the contents may change at any time and must not be read.
     fn lend(&mut self) -> bool {
         let lent = self.advise(ReleaseTime::Later);
@@ -381,8 +379,8 @@ impl Extent {
         let _ = self.mapping.advise_range(advice, self.start + at, len);
     }
 
-    /// Makes the kernel supply the memory of one huge page from `at` onwards, in pages of the given
-    /// size. The bytes are zeros. Returns how long this took.
+    /// Makes the kernel supply one huge page's worth of memory, starting at `at`, in pages of the
+    /// given size. The bytes are zeros. Returns how long this took.
     #[cfg(target_os = "linux")]
     fn fetch(&mut self, pages: PageSize, at: usize) -> Duration {
         self.ask_for(pages, at, HUGE_PAGE);
@@ -393,9 +391,9 @@ impl Extent {
     }
 
     /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
-    /// because the kernel may have reclaimed the whole extent. The kernel no longer reclaims a page
-    /// that has been written to, whether this is the old page or a new page of zeros. Taking memory
-    /// back requires a write to each page, so no other thread should have to wait for this.
+    /// because the kernel may have reclaimed the whole extent. Once a page has been written to, the
+    /// kernel no longer reclaims it. This may be the old page or a new page of zeros. Each page
+    /// must be written to, so no other thread should have to wait for this work.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -423,11 +421,11 @@ enum ReleaseTime {
 struct Pool {
     /// The extents, by address.
     free: BTreeMap<usize, Extent>,
-    /// The extents in the order in which the pool hands them out: by state, length and address.
+    /// The extents, in the order in which the pool hands them out: by state, length and address.
     by_len: BTreeSet<(State, usize, usize)>,
-    /// The total number of bytes in the extents of each state.
+    /// The total size, in bytes, of the extents in each state.
     bytes: [usize; 3],
-    /// The maximum number of used bytes, and the maximum number of lent bytes.
+    /// The maximum numbers of used and lent bytes.
     most: [usize; 2],
 }
 
@@ -517,8 +515,8 @@ impl Pool {
 mod tests {
     use super::*;
 
-    /// Creates a mapping for each length, and splits it into two extents. The second extent has the
-    /// given length and is marked as used.
+    /// For each length, creates a mapping and splits it into two extents. The second extent has
+    /// that length and is marked as used.
     fn mapped(lens: &[usize]) -> Vec<(Extent, Extent)> {
         let map = |&len: &usize| {
             let mut extent = Extent::map(LEAST + len, HUGE_PAGE).unwrap();

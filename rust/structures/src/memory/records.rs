@@ -75,10 +75,10 @@ impl Out<'_> {
     }
 }
 
-/// The values of a row, in the order of the columns. Unused values are zeros.
+/// A row's values, in column order. Unused values are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
-    /// Gathers as many records as possible. Returns the number of these records, and whether all of
-    /// their positions were in range.
+    /// Gathers as many records as possible. Returns the number of gathered records, and whether all
+    /// of their positions were in range.
     ///
     /// # Panics
     ///
@@ -119,8 +119,8 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 ///
 /// # Panics
 ///
-/// Panics if a position is out of range, if there are more columns than a record has values, or if
-/// a column and `places` differ in length.
+/// Panics if a position is out of range, if there are more columns than values in a record, or if a
+/// column and `places` differ in length.
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
@@ -189,8 +189,8 @@ impl<R: Record> RecordLog<R> {
     ///
     /// # Panics
     ///
-    /// Panics if there are no columns, if there are more columns than a record has values, or if
-    /// the columns differ in length.
+    /// Panics if there are no columns, if there are more columns than values in a record, or if the
+    /// columns differ in length.
     pub fn push(&mut self, columns: &[&[u64]]) {
         let rows = columns[0].len();
         self.make_room(rows);
@@ -232,8 +232,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] with a kernel for eight records at a time. There is no kernel for NEON,
-/// because a NEON register holds only two values and Rust has no streaming stores for NEON.
+/// Implements [`Record`] with a kernel for eight records at a time. NEON has no kernel, because a
+/// NEON register holds only two values and Rust has no streaming stores for NEON.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {
@@ -335,9 +335,9 @@ mod avx512 {
     ///
     /// # Safety
     ///
-    /// There must be at least one record. The length of `places` must be a multiple of 8. `out`
-    /// must have at most two columns, each at least as long as `places`. If stores are streaming,
-    /// the columns must begin at a cache line boundary.
+    /// There must be at least one record. `places.len()` must be a multiple of 8. `out` must have
+    /// at most two columns, each at least as long as `places`. If stores are streaming, the columns
+    /// must begin at a cache line boundary.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn gather_two<const STREAMING: bool>(
         records: &[[u64; 2]],

@@ -1,4 +1,4 @@
-//! Makes a chosen memory request fail, so that tests can cover every point at which memory may run
+//! Makes a chosen memory request fail, so that tests can cover every point where memory can run
 //! out. Builds without debug assertions do not contain this module.
 
 use std::sync::{Mutex, PoisonError};

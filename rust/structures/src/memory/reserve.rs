@@ -9,7 +9,7 @@ use super::{OutOfMemory, limit, pool};
 
 /// The number of bytes in the reserve if the process has no limits. The reserve covers the small
 /// allocations of all threads between two [checks](super::check). The reserve consists only of
-/// addresses, and no page of it is ever written.
+/// addresses. None of its pages is ever written.
 pub const RESERVE: usize = 32 << 20;
 
 /// If there is a limit, the size of the reserve is the remaining address space divided by this
@@ -52,8 +52,8 @@ pub(super) fn renew() -> Result<(), OutOfMemory> {
     if take(halves) { Ok(()) } else { Err(OutOfMemory::refused(LEAST)) }
 }
 
-/// Maps whichever reserve is missing. The size of the main reserve is the first of `sizes` that is
-/// available. Returns whether both reserves exist afterwards.
+/// Maps whichever reserve is missing. For the main reserve, tries `sizes` in order and uses the
+/// first size that is available. Returns whether both reserves now exist.
 fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     // The lock keeps an allocation that fails in the meantime from using the reserve.
     let Some(mut addresses) = lock() else { return true };
@@ -69,7 +69,7 @@ fn take(sizes: impl IntoIterator<Item = usize>) -> bool {
     is_whole
 }
 
-/// Frees the reserve so that the next allocation can use its memory. Returns whether there was a
+/// Frees the reserve, so that the next allocation can use its memory. Returns whether there was a
 /// reserve.
 fn spend() -> bool {
     let Some(mut addresses) = lock() else { return false };
@@ -83,8 +83,8 @@ fn spend_last() -> bool {
 }
 
 /// Locks the reserves. Other threads hold the lock only for a few system calls, so this function
-/// waits briefly if necessary. The wait is bounded because, after a fork, the lock may be held by a
-/// thread that does not exist in the child process.
+/// waits briefly if necessary. The wait is bounded. After a fork, the lock may be held by a thread
+/// that does not exist in the child process.
 fn lock() -> Option<MutexGuard<'static, Addresses>> {
     const TRIES: usize = 1000;
     for _ in 0..TRIES {

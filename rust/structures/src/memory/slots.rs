@@ -24,7 +24,7 @@ impl<T: Copy> Slot<T> {
         self.0 = value;
     }
 
-    /// Returns values as slots, so that they can be overwritten.
+    /// Returns values as slots that can be overwritten.
     #[inline]
     pub fn of(values: &mut [T]) -> &mut [Self] {
         Self::wrap_slice_mut(values)
@@ -35,8 +35,8 @@ impl<T: Copy> Slot<T> {
         Self::wrap_slice(values)
     }
 
-    /// Returns slots as values. This method is for code in this crate that writes values without
-    /// reading them.
+    /// Returns slots as values. Code in this crate may use this method only to write values, not to
+    /// read them.
     #[inline]
     pub(crate) fn values(slots: &mut [Self]) -> &mut [T] {
         Self::peel_slice_mut(slots)
@@ -66,8 +66,8 @@ impl<T: AnyBitPattern + NoUninit> Slot<T> {
     ///
     /// # Panics
     ///
-    /// Panics if the slots are not aligned for the other type, or if their size is not a multiple
-    /// of its size.
+    /// Panics if the slots are not aligned for `U`, or if their total size is not a multiple of the
+    /// size of `U`.
     pub fn cast<U: AnyBitPattern + NoUninit>(slots: &mut [Self]) -> &mut [Slot<U>] {
         Slot::of(bytemuck::cast_slice_mut(Self::values(slots)))
     }

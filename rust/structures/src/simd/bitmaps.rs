@@ -1,11 +1,11 @@
 //! Represents a column by bitmaps of its rows. The values are divided into a few buckets, and each
 //! bucket has one bitmap.
 //!
-//! A bitmap contains the rows of all buckets before its own. The rows in a range of buckets are
-//! therefore the rows of one bitmap that are not in another, regardless of the width of the range.
-//! Four loads are enough to test 64 rows of two columns. The encoding is the range encoding of Chan
-//! and Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows.
-//! The bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
+//! A bitmap contains the rows of all buckets before its own. To find the rows in a range of
+//! buckets, it is therefore enough to subtract one bitmap from another, however wide the range is.
+//! Four loads are enough to test 64 rows of two columns. This is the range encoding from Chan and
+//! Ioannidis, "Bitmap Index Design and Evaluation" (SIGMOD 1998), applied to blocks of rows. The
+//! bitmaps that are needed for a group of ranges therefore stay in the second-level cache. The
 //! bitmaps are on huge pages, because each test reads different ones.
 
 use std::ops::Range;
@@ -30,7 +30,7 @@ const SEGMENT: usize = if cfg!(test) { 2 } else { 8 };
 const TILE: usize = 8;
 const TILE_ROWS: usize = 64 * TILE;
 
-/// The number of cache lines of a bitmap that are prefetched.
+/// The number of cache lines that are prefetched per bitmap.
 const ANNOUNCED: usize = 4;
 
 /// The rows of a block that are in earlier buckets.
@@ -48,7 +48,7 @@ pub struct Bitmaps {
     segments: Vec<Pages<u64>>,
 }
 
-/// Returns the segment of a block, and the position of the block in it.
+/// Returns a block's segment, and the block's position in that segment.
 #[inline]
 fn place(block: usize) -> (usize, usize) {
     (block / SEGMENT, block % SEGMENT * BLOCK)

@@ -1,26 +1,26 @@
-//! Finds the positions at which the values of columns are in given ranges, for several sets of
-//! ranges at a time.
+//! Finds the positions at which column values are in given ranges. Several sets of ranges are
+//! processed at a time.
 //!
-//! `scan` is the inner loop of joins that compare every pair. A tile of each column is loaded once
-//! and compared with the ranges of all rows. For each row, one bit shows whether any position in
-//! the tile is in range. The bit is computed without a branch. The tile is examined again only if
-//! there is such a position. The same code is compiled for AVX-512, for AVX2 and for the features
-//! that every processor of the target supports. The version to run is selected at run time. NEON
-//! has its own loop (see `scan/neon.rs`).
+//! `scan` is the inner loop of joins that compare every pair. Each tile of a column is loaded once
+//! and compared with the ranges of all rows. For each row, a bit shows whether any position in the
+//! tile is in range. The bit is computed without a branch. The tile is examined again only if there
+//! is such a position. The same code is compiled for AVX-512, for AVX2 and for the features that
+//! every processor of the target supports. The version to run is selected at run time. NEON has its
+//! own loop (see `scan/neon.rs`).
 //!
 //! Vector instructions older than AVX-512 have no unsigned comparison. On processors without
 //! AVX-512, a range is therefore shifted to signed numbers. The loop then tests whether values are
-//! outside the range, which takes two instructions instead of three.
+//! outside the range. This takes two instructions instead of three.
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
 use crate::instructions::{Instructions, available, instructions};
 
-/// A range of unsigned values, given as its smallest value and its width.
+/// A range of unsigned values, defined by its smallest value and its width.
 ///
-/// One subtraction and one comparison test whether a value is in the range, because values below
-/// the range wrap around to large numbers.
+/// Testing whether a value is in the range takes one subtraction and one comparison, because values
+/// below the range wrap around to large numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span<T> {
     /// The smallest value.
@@ -87,8 +87,8 @@ lanes!(u8 u16 u32 u64);
 /// The number of positions that are compared between two branches.
 const TILE: usize = 64;
 
-/// Finds, for each of `N` rows, the positions of the values in the row's range. Adds `base` to each
-/// position, and appends the results to `found` in ascending order.
+/// For each of `N` rows, finds the positions whose values are in the row's range. Adds `base` to
+/// each position, and appends the results to `found` in ascending order.
 pub fn scan<A: Lane, const N: usize>(
     values: &[A],
     spans: &[Span<A>; N],
@@ -210,8 +210,8 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
 }
 
-/// The loop, which is compiled with the instructions of the function into which it is inlined. If
-/// shifted ranges are given, values are compared with the shifted ranges.
+/// The loop. It is compiled for the instructions that are enabled in the function into which it is
+/// inlined. If shifted ranges are given, values are compared with the shifted ranges.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns small values, so that many of them are in range.
+    /// Returns small values, many of which are in range.
     fn column<T: From<u8>>(bytes: &[u8]) -> Vec<T> {
         bytes.iter().map(|&byte| T::from(byte)).collect()
     }

@@ -8,9 +8,9 @@ pub trait Work {
     /// The result of the work.
     type Output;
 
-    /// Does the work. Code that benefits from wide instructions must be marked `#[inline(always)]`,
-    /// including this method and the functions that it calls. A closure would be compiled
-    /// separately, without wide instructions.
+    /// Does the work. Mark this method with `#[inline(always)]`, along with every function it calls
+    /// that benefits from wide instructions. A closure would be compiled separately, without wide
+    /// instructions.
     fn run(self) -> Self::Output;
 }
 

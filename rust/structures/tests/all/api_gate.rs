@@ -1,5 +1,5 @@
-//! Tests what the block gate's handles allow, and how they reject invalid input. Other files test
-//! races and the order of rows.
+//! Tests which operations the block gate's handles allow, and how they reject invalid input. Other
+//! files test races and the order of rows.
 //!
 //! The tests do not push after a close, because `close` consumes the source.
 

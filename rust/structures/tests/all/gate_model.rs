@@ -1,5 +1,5 @@
-//! An obviously correct model of a gate on one thread, and random histories that are run both on
-//! the model and on a gate.
+//! An obviously correct, single-threaded model of a gate. Random histories are run both on the
+//! model and on a gate.
 //!
 //! Every result must equal that of the model: a row, "nothing is ready", or the end. The comparison
 //! detects rows that are out of order, lost, duplicated, or returned too early or too late. It does
@@ -17,12 +17,12 @@ pub(crate) type Row = (i64, Rank, u64);
 /// A source's tier and number.
 pub(crate) type Rank = (Tier, u16);
 
-/// The contract of a gate, expressed literally in terms of sets.
+/// The contract of a gate, implemented literally with sets.
 #[derive(Default)]
 pub(crate) struct Model {
     pub(crate) rows: BTreeSet<Row>,
-    /// For each source, its promise and the number of rows that it has pushed. The promise is
-    /// `None` if the source is closed.
+    /// Each source's promise and the number of rows that it has pushed. The promise is `None` if
+    /// the source is closed.
     pub(crate) sources: Vec<(Option<i64>, u64)>,
     /// The sources in the last tier.
     pub(crate) last: BTreeSet<usize>,
@@ -44,8 +44,8 @@ impl Model {
         row
     }
 
-    /// Returns whether, for every other source j, watermark(j) > ts, or watermark(j) == ts and j
-    /// sorts after the row's source.
+    /// Returns whether the row is ready. Every other source `j` must have `watermark(j) > ts`, or
+    /// `watermark(j) == ts` if `j` sorts after the row's source.
     fn is_ready(&self, row: Row) -> bool {
         self.sources.iter().enumerate().all(|(other, &(promise, _))| {
             let rank = self.rank(other);
@@ -114,7 +114,7 @@ pub(crate) trait Gate {
 
     fn close(source: Self::Source);
 
-    /// Forks a source. Returns the new source with its number and its promise.
+    /// Forks a source. Returns the new source, its number and its promise.
     fn fork(source: &mut Self::Source) -> (Self::Source, u16, i64);
 
     fn fork_reader(reader: &Self::Reader) -> Self::Reader;
@@ -128,7 +128,7 @@ pub(crate) trait Gate {
     ) -> Result<bool, TestCaseError>;
 }
 
-/// A source with its number, and the event time of its last row or promise.
+/// A source, its number, and the event time of its last row or promise.
 struct Feeder<S> {
     number: usize,
     ts: i64,

@@ -2,11 +2,11 @@
 //! contract allows.
 //!
 //! The start and end of each call are recorded. There must be an order of the calls that is
-//! consistent with these times and with a sequential gate. The search also detects results that are
-//! wrong only for a moment, such as "nothing is ready" when a row was ready. Histories are short,
-//! because the search would otherwise take too long. The interleaving of the threads is random, and
-//! rare interleavings are left to the loom models. The crate with the published algorithms also
-//! uses this file.
+//! consistent with these times and with a sequential gate. The search also detects momentarily
+//! wrong results, such as "nothing is ready" when a row was ready. Histories are short, because the
+//! search would otherwise take too long. The interleaving of the threads is random, and rare
+//! interleavings are left to the loom models. The crate with the published algorithms also uses
+//! this file.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -30,7 +30,7 @@ pub(crate) enum Did {
     Read(Vec<Row>, Next<()>),
 }
 
-/// A call, and the ticks of a common clock at the start and end of the call.
+/// A call, and the times at which it started and ended, in ticks of a shared clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) begin: usize,
@@ -53,11 +53,11 @@ impl Recorder<'_> {
     }
 }
 
-/// Returns whether some order of the calls is consistent with their times and with a sequential
-/// gate.
+/// Returns whether the calls can be ordered so that the order is consistent with their times and
+/// with a sequential gate.
 ///
-/// Threads below `sources` are sources. The state of the gate depends only on how many calls of
-/// each thread have been ordered. Each state is therefore visited only once.
+/// Threads below `sources` are sources. The gate's state depends only on how many of each thread's
+/// calls have been ordered. Each state is therefore visited only once.
 pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     let mut visited = HashSet::new();
     let mut stack = vec![vec![0usize; threads.len()]];
@@ -82,8 +82,8 @@ pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
     false
 }
 
-/// Returns whether a gate may return this result after the calls that are counted per thread in
-/// `done`.
+/// Returns whether a gate may return this result. `done` contains the number of calls that each
+/// thread has made before.
 fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
     let Did::Read(given, answer) = did else { return true };
     let mut rows = BTreeSet::new();

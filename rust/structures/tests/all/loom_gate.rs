@@ -1,16 +1,17 @@
 //! Explores all interleavings that loom can model in small cases of the block gate.
 //!
-//! `make loom` runs these tests, those of the row gate (`rust/papers/tests`), and `loom_sync.rs`.
+//! `make loom` runs these tests, the row gate's tests (`rust/papers/tests`) and `loom_sync.rs`.
 //!
 //! Under loom, a segment has one node, a block has two rows, and a list has two levels. Memory is
 //! reclaimed at every step. Paths that are otherwise rare are therefore taken often. The models
-//! detect orderings that are too weak: a row is then read before it is written, or memory is freed
-//! while it is read. Loom reports both kinds of races, because the data is in checked cells. The
-//! models also detect rows that are lost, duplicated or returned too early, and leaks of counted
-//! payloads. The models cannot cover more than three threads, long histories, or machines whose
-//! memory order is weaker than loom's model, which does not reorder loads. The number of
-//! preemptions is limited to 2 or 3, because a full search would take hours. The profile enables
-//! debug assertions. These assertions read keys, which are also in checked cells.
+//! detect orderings that are too weak. With such an ordering, a row is read before it is written,
+//! or memory is freed while it is read. Loom reports both kinds of races, because the data is in
+//! checked cells. The models also detect rows that are lost, duplicated or returned too early, and
+//! leaks of counted payloads. The models do not cover more than three threads or long histories.
+//! They also do not cover machines with a weaker memory order than loom's model, which does not
+//! reorder loads. The number of preemptions is limited to 2 or 3, because a full search would take
+//! hours. The profile enables debug assertions. These assertions read keys, which are also in
+//! checked cells.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicUsize;

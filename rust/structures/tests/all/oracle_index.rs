@@ -6,8 +6,8 @@
 //! rarely, or never. These tests cannot detect races, which are covered by the loom models of
 //! shared indexes.
 //!
-//! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs this
-//! file with its own indexes.
+//! `indexes.rs` lists the indexes of this crate. The crate with the published algorithms runs these
+//! tests with its own indexes.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -188,8 +188,8 @@ proptest! {
     }
 }
 
-/// Runs searches that match between 1/16 and 1024 rows per probe, over a window whose tree has
-/// three levels of nodes.
+/// Searches a window whose tree has three levels of nodes. Each probe matches between 1/16 and 1024
+/// rows on average.
 #[test]
 fn oracle_match_rates_from_a_sixteenth_to_a_thousand() {
     for rate in [-4, 0, 4, 8, 10_i32] {

@@ -7,16 +7,16 @@
 //! `--cfg tidegate_stress`. With this option, segments have one node, blocks have two rows, and
 //! memory is reclaimed at every step. Seeds are printed on failure.
 //!
-//! The tests detect errors that occur often enough among many rows under this machine's memory
-//! model. x86-64 reorders less than the language allows. An ordering that is too weak therefore
-//! shows only if the compiler takes advantage of it. AddressSanitizer detects leaks, and memory
-//! that is used after it has been freed. On any processor, ThreadSanitizer detects two accesses to
-//! plain memory in the executed code that are not ordered by an atomic. ThreadSanitizer does not
-//! recognize the reference counts of `Arc`, because their fences are in the standard library, which
-//! is not instrumented. Only the row gate's tests run under ThreadSanitizer, because the block gate
-//! passes memory from block to block through reference counts. `thread_sanitizer.txt` suppresses
-//! reports about reference counts. `loom_gate.rs` and AddressSanitizer check that reference counts
-//! keep memory alive. Helgrind and DRD are not used, because they report errors in correct code.
+//! The tests detect errors that are frequent enough to occur among many rows under this machine's
+//! memory model. x86-64 reorders less than the language allows. An ordering that is too weak
+//! therefore shows only if the compiler takes advantage of it. AddressSanitizer detects leaks and
+//! uses of freed memory. On any processor, if the code is executed, ThreadSanitizer detects two
+//! accesses to plain memory that no atomic operation orders. ThreadSanitizer does not recognize the
+//! reference counts in `Arc`, because their fences are in the standard library, which is not
+//! instrumented. Only the row gate's tests run under ThreadSanitizer, because the block gate uses
+//! reference counts to pass memory from block to block. `thread_sanitizer.txt` suppresses reports
+//! about reference counts. `loom_gate.rs` and AddressSanitizer check that reference counts keep
+//! memory alive. Helgrind and DRD are not used, because they report errors in correct code.
 
 use std::sync::Arc;
 use std::thread;

@@ -30,7 +30,7 @@ use crate::{Error, Result};
 /// The number of values that one thread reads at a time.
 const BLOCK: usize = 1 << 16;
 
-/// The inputs of the functions, in the order of the aggregates.
+/// The functions' inputs, in the order of the aggregates.
 #[derive(Debug)]
 pub(crate) struct Columns(Vec<InputValues>);
 
@@ -39,10 +39,10 @@ pub(crate) struct Columns(Vec<InputValues>);
 pub(crate) enum Extent<'a> {
     /// All aggregated rows.
     Whole,
-    /// Some rows of a stream. The encoding of values must not depend on earlier or later rows. For
-    /// each aggregate that computes the smallest or largest of [ordered](is_ordered_only) values,
-    /// the variant contains the codes of these values, source by source. The variant contains
-    /// `None` for a stream without rows.
+    /// Some rows of a stream. The encoding of values must not depend on earlier or later rows. If
+    /// an aggregate computes the smallest or largest of [ordered](is_ordered_only) values, this
+    /// variant contains the codes of these values, source by source. The variant contains `None`
+    /// for a stream without rows.
     Stream(&'a [OrderedCodes]),
 }
 
@@ -56,7 +56,7 @@ struct InputValues {
     /// The column from which `numbers` were read.
     column: Option<usize>,
     numbers: PlainNumbers,
-    /// The second number of each pair, for a function that reads pairs of numbers.
+    /// For a function that reads pairs of numbers, the second number of each pair.
     others: Vec<Array64<f64>>,
     /// The rows that are included, for each source.
     masks: Vec<Option<BitSet>>,
@@ -144,8 +144,8 @@ impl Columns {
         self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
     }
 
-    /// Combines the results of [`aggregates`](Self::aggregates) and of
-    /// [`all_values`](Self::all_values) in the order of the functions. Any further results of
+    /// Combines the results from [`aggregates`](Self::aggregates) and
+    /// [`all_values`](Self::all_values), in the order of the functions. Any further results of
     /// `aggregates` follow at the end.
     pub(crate) fn put_together(
         &self,
@@ -408,11 +408,11 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources.iter().map(|chunks| source(chunks)).collect()
 }
 
-/// The maximum number of rows of a stream within a window. More rows would take years to arrive.
+/// The maximum number of rows from one stream in a window. More rows would take years to arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
-/// Returns the input of sums and means: 64-bit numbers if no sum of this many rows can overflow
-/// them, and 128-bit numbers otherwise. For streams, the choice depends only on the type.
+/// Returns the input for sums and means. The numbers are 64-bit if no sum over this many rows can
+/// overflow, and 128-bit otherwise. For streams, the choice depends only on the type.
 fn numbers(
     sources: &[&[ArrayRef]],
     data_type: &DataType,

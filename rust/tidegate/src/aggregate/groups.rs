@@ -78,8 +78,8 @@ impl Groups {
 }
 
 /// Returns the key values in ascending order, followed by nulls if `count` is larger than the
-/// number of distinct values. Returns `None` unless the type has the same order as the numbers and
-/// each number has a value.
+/// number of distinct values. Returns `None` unless the type's values are ordered like the numbers
+/// and each number has a value.
 fn values_from(
     smallest: i64,
     distinct: usize,
@@ -170,7 +170,7 @@ fn key_order(table: &Table, by: &[KeyColumn], rows: &[u32]) -> Result<Vec<u32>> 
     Ok(order)
 }
 
-/// Converts the values to a form that has the same order as the keys.
+/// Converts values to a form that is ordered like the keys.
 fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = canonical_values(values)?;
     Ok(if plain.data_type().is_floating() { cast(&plain, &DataType::Float64)? } else { plain })

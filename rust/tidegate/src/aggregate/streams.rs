@@ -37,7 +37,7 @@ pub(crate) struct SortedSource {
     ts: Int64s,
     /// The batches of `table` that belong to this source.
     pub(crate) batches: std::ops::Range<usize>,
-    /// For each aggregate, the rows that satisfy its predicate.
+    /// For each aggregate, the rows that satisfy the aggregate's predicate.
     pub(crate) masks: Vec<Option<BitSet>>,
 }
 
@@ -61,8 +61,8 @@ impl Streams {
         )
     }
 
-    /// Returns the rows of tables, given the times of the rows. All of the tables have the schema
-    /// of the plan's only table.
+    /// Returns the rows of tables, given the times of these rows. All tables have the same schema
+    /// as the plan's only table.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
         plan: &AggregatePlan,

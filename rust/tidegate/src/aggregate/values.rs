@@ -32,7 +32,7 @@ const MAX_DECIMAL: u128 = 10_u128.pow(38) - 1;
 /// Builds arrays from the values of functions.
 pub(crate) struct FunctionValues<'a> {
     pub(crate) functions: &'a FunctionsPlan,
-    /// The value of each rank, for aggregates that compute ranks of values.
+    /// The value at each rank, for aggregates that compute ranks instead of values.
     pub(crate) ranked: Vec<Option<&'a Column>>,
     /// The columns of the rows, for aggregates that select rows.
     pub(crate) of_rows: Vec<Vec<Column>>,
@@ -60,7 +60,7 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Returns the values of the function at position `at` as an array of the given type. `place`
+    /// Returns the results of the function at position `at`, as an array of the given type. `place`
     /// describes a row, for an error message.
     pub(crate) fn column(
         &self,
@@ -105,7 +105,8 @@ impl<'a> FunctionValues<'a> {
         }
     }
 
-    /// Returns lists of the values of rows, or a user-defined function's results for such lists.
+    /// Returns lists of row values, or the results that a user-defined function returns for such
+    /// lists.
     fn lists(
         &self,
         at: usize,
@@ -266,7 +267,7 @@ fn nulls(rows: usize, missing: &[usize]) -> Option<NullBuffer> {
     Some(NullBuffer::new(valid.finish()))
 }
 
-/// Converts integers to the type whose values they represent.
+/// Converts integers to the type that they represent.
 pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let narrow = match to {
         DataType::Date32 | DataType::Time32(_) => {

@@ -25,17 +25,17 @@ use crate::{Error, Result};
 /// A range of window ends, which selects windows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
-    /// The time after which windows must end, if there is such a limit.
+    /// If set, windows must end after this time.
     pub(crate) after: Option<i64>,
-    /// The latest time at which windows can end, if there is such a limit.
+    /// If set, windows must end at or before this time.
     pub(crate) upto: Option<i64>,
 }
 
 /// The approximate number of window rows that are listed at a time.
 const LISTED_ROWS: usize = 1 << 22;
 
-/// The number of result rows between two checks of the remaining memory. A single page is too small
-/// to be worth a check.
+/// The remaining memory is checked each time this many result rows have been built. A single page
+/// is too small to be worth a check.
 const LOOKED_ROWS: usize = 1 << 22;
 
 impl Ends {

@@ -15,8 +15,8 @@ use crate::columns::time;
 use crate::query::asof::{AsofJoin, AsofPlan};
 use crate::query::options::JoinPlan;
 
-/// If a block has this many candidates, a new sample determines how they are tested, because an
-/// index may then be worthwhile.
+/// If a block has at least this many candidates, an index may be worthwhile. A new sample then
+/// determines how the candidates are tested.
 const LONG_BLOCK: u32 = 1 << 12;
 
 impl AsofJoin {
@@ -34,7 +34,7 @@ impl AsofJoin {
     }
 }
 
-/// The partners of a table's rows, and the method by which they were found.
+/// The partners found for a table's rows, and the method used to find them.
 pub(crate) struct Partners {
     key_method: &'static str,
     condition_method: &'static str,

@@ -1,4 +1,4 @@
-//! The batches of a result, which are built before the reader requests them.
+//! The batches of a result, which are built ahead of the reader.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ struct ReaderState {
 
 #[derive(Debug)]
 struct BatchState {
-    /// The number of the piece at the front of `pieces`.
+    /// The number of the first piece in `pieces`.
     first: u64,
     /// The finished pieces in order, with gaps for pieces that are still being built.
     pieces: VecDeque<Option<Vec<RecordBatch>>>,
@@ -107,7 +107,7 @@ impl ReaderState {
 }
 
 impl Batches {
-    /// Creates a reader of all batches of `join`.
+    /// Creates a reader that returns all batches of `join`.
     pub(crate) fn new(join: Join) -> Self {
         let state = BatchState {
             first: 0,

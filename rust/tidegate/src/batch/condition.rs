@@ -1,4 +1,4 @@
-//! Evaluates the `where` of a join of tables, which selects candidate pairs.
+//! Evaluates the `where` condition of a table join, which selects candidate pairs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::columns::expression::{Origin, Predicate, SideColumns};
 use crate::columns::table::Table;
 use crate::results::gather::Column;
 
-/// The target number of pairs that remain per page of left rows, and the number of candidates on
-/// the first page. A single left row can have more pairs than this.
+/// The target number of remaining pairs per page of left rows. This is also the number of
+/// candidates on the first page. A single left row can have more pairs than this.
 const PAGE_PAIRS: u64 = 1 << 24;
 
 /// The maximum growth in candidates from one page to the next.
@@ -159,7 +159,7 @@ impl Filter {
         matches.filter(page, &|left, right| self.keep(left, right), driver)?
     }
 
-    /// Returns, for each pair of rows, whether it satisfies the predicate.
+    /// Returns whether each pair of rows satisfies the predicate.
     pub(crate) fn keep(&self, left: &[u32], right: &[u32]) -> Result<Vec<bool>> {
         let gather = |columns: &[Column], rows| {
             columns.iter().map(|column| column.gather(rows)).collect::<Result<Vec<_>, _>>()

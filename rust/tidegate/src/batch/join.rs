@@ -26,21 +26,21 @@ use crate::{Error, Result};
 /// The maximum number of rows in a batch. An 8-byte column with this many rows takes up 1 MiB.
 const BATCH_ROWS: usize = 1 << 17;
 
-/// The target size, in bytes, of all columns of a batch in a table.
+/// The target size, in bytes, of a table's batches, counting all columns.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// The target size, in bytes, of batches that are read one by one. A batch of this size is still in
-/// a cache when it is read.
+/// The target size, in bytes, of batches that are read one by one. A batch of this size is still
+/// cached when it is read.
 const STREAM_BYTES: usize = 4 << 20;
 
-/// The number of batches that are planned at a time. The batches of a result are not all planned
-/// together, because there can be more of them than memory has bytes.
+/// The number of batches that are planned at a time. Not all batches of a result are planned
+/// together, because there can be more batches than bytes of memory.
 const PIECES: usize = 1 << 16;
 
 /// The number of pairs that are checked at a time. All of these pairs might be in the result.
 const CHECKED_PAIRS: u64 = 1 << 26;
 
-/// The number of right rows that are compared with the left rows of a page, if pairs are listed.
+/// If pairs are listed, the total number of right rows that are compared with a page's left rows.
 /// The number is limited because the first batch cannot be built until a page is complete.
 const LISTED_PAIRS: u64 = 1 << 22;
 
@@ -63,7 +63,7 @@ impl JoinPlan {
     }
 }
 
-/// Statistics about a join, both while it runs and afterwards.
+/// Statistics about a join, available both while the join is running and afterwards.
 #[derive(Clone, Debug)]
 pub struct JoinStats {
     /// The number of rows in the left table.
@@ -82,8 +82,8 @@ pub struct JoinStats {
     pub left_rows_done: usize,
 }
 
-/// A join of tables that has already been started. The pairs have been found, but the predicate has
-/// not been evaluated on them, and no result rows have been built.
+/// A join of tables that has been started. The candidate pairs have been found, but the predicate
+/// has not been evaluated, and no result rows have been built.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -238,7 +238,7 @@ impl Join {
         })
     }
 
-    /// Returns the same join, after recording how the condition was tested on its pairs.
+    /// Records how the condition was tested on the join's pairs, and returns the join.
     pub(super) fn with_condition_method(mut self, method: &'static str) -> Self {
         self.stats.condition_method = method;
         self
@@ -270,16 +270,17 @@ impl Join {
         Ok(self.run(|_, _, piece| piece)?.concat())
     }
 
-    /// Returns a reader of the batches, which are built while they are read.
+    /// Returns a reader for the batches, which are built while the reader is in use.
     pub fn into_batches(mut self) -> Batches {
         self.read_soon = true;
         self.batch_rows = self.batch_rows.min(STREAM_BYTES / self.gather.row_bytes().max(1)).max(1);
         Batches::new(self)
     }
 
-    /// Builds the result piece by piece, on all threads. Passes `take` each piece, or the error
-    /// that prevented it, along with the piece's number and the count of left rows done before it.
-    /// Pieces are started in order, and the results of `take` are returned in order.
+    /// Builds the result piece by piece, on all threads. Calls `take` for each piece, with the
+    /// piece's number, the number of left rows done before it, and the piece itself. If building a
+    /// piece fails, passes the error instead. Pieces are started in order, and the results of
+    /// `take` are returned in order.
     pub(crate) fn run<R: Send>(
         &mut self,
         take: impl Fn(u64, usize, Piece) -> Result<R> + Sync,
@@ -466,8 +467,8 @@ impl Join {
         }
     }
 
-    /// Builds one batch of result rows. Several batches are needed if a column's strings are too
-    /// long for one array's offsets, or if a dictionary would exceed its index type.
+    /// Builds one batch of result rows, or several batches if a column's strings are too long for
+    /// one array's offsets, or if a dictionary would exceed its index type.
     fn batches(&self, left: &[u32], right: &[u32]) -> Result<Vec<RecordBatch>> {
         self.assemble(left, right, &[])
     }
@@ -502,8 +503,8 @@ impl Join {
 }
 
 impl Pairs {
-    /// Returns the next range of left rows to process, which begins at `start`, and their pairs
-    /// that are in the result.
+    /// Returns the next range of left rows to process, which begins at `start`, and the result
+    /// pairs of these rows.
     pub(super) fn next_page(
         &mut self,
         start: usize,
@@ -553,7 +554,7 @@ pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
 /// The batches of consecutive result rows, or the error that prevented them.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
 
-/// Gathers the columns of the result of joining two tables.
+/// Gathers the result columns of a join of two tables.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),

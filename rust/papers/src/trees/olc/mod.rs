@@ -10,8 +10,9 @@
 //!                                                                 no:  start again at the root
 //! ```
 //!
-//! A thread descends without writing anything. The thread locks only the nodes that it changes: the
-//! leaf, or a full or nearly empty node together with its parent and possibly a neighbour.
+//! A thread descends without writing anything. The thread locks only the nodes that it changes.
+//! This is usually just the leaf. If a node is full or nearly empty, its parent and possibly a
+//! neighbour are locked too.
 
 mod arena;
 mod node;
@@ -77,8 +78,8 @@ enum Any<'a> {
     Inner(NodeView<'a, Inner>),
 }
 
-/// A kind of node. The kind determines where nodes are stored, and how their numbers are
-/// distinguished from those of the other kind.
+/// A kind of node. The kind determines where nodes are stored, and how their numbers differ from
+/// the other kind's numbers.
 trait NodeKind: Node + 'static {
     const TAG: u32;
 
@@ -237,8 +238,7 @@ impl OlcTree {
         }
     }
 
-    /// Splits a full node. If the node has no parent, it is the root, and a new root is created
-    /// above it.
+    /// Splits a full node. A node without a parent is the root, so a new root is created above it.
     #[cold]
     fn split<N: NodeKind>(&self, parent: Option<Parent<'_>>, full: NodeView<'_, N>) -> Attempt<()> {
         full.check()?;
@@ -427,7 +427,8 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Returns whether the values read from the node since its version was read are consistent.
+    /// Returns whether the node is unchanged since its version was read. If so, all values read
+    /// since then are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {
         if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }

@@ -1,20 +1,19 @@
 //! Nodes that threads read while another thread writes to them.
 //!
 //! All fields of a node are atomic and are read with relaxed ordering. The version of a node shows
-//! whether the values that a thread has read from the node are consistent. Only the thread that
-//! holds a node's lock may call a method that writes to the node, unless the node is not in the
-//! tree yet.
+//! whether the values that a thread has read from the node are consistent. Once a node is in the
+//! tree, only the thread that holds the node's lock may call methods that write to it.
 
 use tidegate_sync::OptimisticLock;
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
-/// The maximum number of entries in a leaf, and of children in an inner node.
+/// The maximum number of entries per leaf, and of children per inner node.
 pub(super) const FANOUT: usize = if cfg!(any(test, loom)) { 4 } else { 32 };
 
 /// A node with fewer entries or children takes some from a neighbour, or the two nodes are merged.
 pub(super) const FEW: usize = if cfg!(any(test, loom)) { 2 } else { FANOUT / 4 };
 
-/// Two neighbours are merged if they have at most this many entries or children together.
+/// Two neighbours are merged if together they have at most this many entries or children.
 const MERGED: usize = 3 * FANOUT / 4;
 
 /// In tests, occasionally yields to other threads between two steps within a node. With only a few

@@ -13,8 +13,8 @@ use crate::instructions::Instructions;
 /// The number of 16-bit lanes in a register.
 const HALF: usize = LANES / 2;
 
-/// Returns whether the processor has the features that this module and its callers need, and
-/// whether their use is allowed.
+/// Returns whether AVX2 instructions, which this module and its callers need, are supported and
+/// allowed.
 pub(super) fn is_supported() -> bool {
     Instructions::Avx2.are_used()
 }

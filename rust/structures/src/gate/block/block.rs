@@ -1,4 +1,4 @@
-//! Blocks: one reader plans a block, any reader can help to fill it, and all readers read it.
+//! Blocks. One reader plans a block, any reader can help to fill it, and all readers read it.
 
 use std::fmt;
 use std::ops::Range;
@@ -30,7 +30,7 @@ pub(super) struct Plan<R> {
     pub(super) runs: Vec<Arc<LogRecord<R>>>,
     /// The pieces, slab by slab. Within a slab, the pieces are ordered by rank and position.
     pub(super) pieces: Vec<Piece>,
-    /// The end of each slab, as an index into the pieces and as a number of rows.
+    /// For each slab, the index in `pieces` and the number of rows at which the slab ends.
     pub(super) slabs: Vec<(usize, usize)>,
     /// The key of the last row, or `None` if there are no rows.
     pub(super) last: Option<Key>,
@@ -100,7 +100,7 @@ impl<R: Run> Block<R> {
         self.plan.runs.iter().map(|record| record.rows())
     }
 
-    /// Returns, for each of the [runs](Self::runs), the range of its rows that are in this block.
+    /// For each of the [runs](Self::runs), returns the range of rows that are in this block.
     pub fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = vec![0..0; self.plan.runs.len()];
         for piece in &self.plan.pieces {
@@ -126,8 +126,8 @@ impl<R: Run> Block<R> {
         self.fillers.add(1) == 0
     }
 
-    /// Returns, for each slab, the range of its rows and its pieces. The pieces are ordered by rank
-    /// and position.
+    /// Returns each slab's range of rows and its pieces. The pieces are ordered by rank and
+    /// position.
     fn slabs(&self) -> impl Iterator<Item = (Range<usize>, Vec<(RowId, &[i64])>)> {
         let (mut piece, mut row) = (0, 0);
         self.plan.slabs.iter().map(move |&(piece_end, row_end)| {
@@ -185,8 +185,8 @@ impl<R: Run> PlannedBlock<R> {
         self.0.len()
     }
 
-    /// Returns the rows as ranges of runs, ordered by rank and position. Calling this method does
-    /// not fill the block, because some consumers only need to know which rows are ready.
+    /// Returns the rows as ranges of runs, ordered by rank and position. This method does not fill
+    /// the block, because some consumers only need to know which rows are ready.
     pub fn pieces(&self) -> impl Iterator<Item = (&PushedRun<R>, Range<usize>)> {
         let plan = &self.0.plan;
         let mut rows = vec![0..0; plan.runs.len()];

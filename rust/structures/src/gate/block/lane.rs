@@ -1,5 +1,5 @@
-//! A reader's view of the sources: how far the reader has followed each log, and which rows it has
-//! not handed out yet.
+//! A reader's view of the sources: its position in each log, and the rows that it has not handed
+//! out yet.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::gate::promise::{Promise, Sources};
 pub(super) struct SourceLane<R> {
     /// The last log entry that the reader has followed.
     seen: Arc<LogRecord<R>>,
-    /// The promise of the source as of that entry.
+    /// The source's promise as of that entry.
     promise: Promise,
     /// Runs with rows that are not in a block yet, oldest first.
     runs: VecDeque<Arc<LogRecord<R>>>,
@@ -36,8 +36,7 @@ struct Cursor {
 /// Rows of one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// The number of the run in the block, once the block has been planned. Before the block is
-    /// planned, this field contains the number of the run in its lane.
+    /// In a planned block, the run's number in the block. Until then, the run's number in its lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,
@@ -156,8 +155,8 @@ fn rows_upto(ts: &[i64], first: RowId, last: Key, likely: usize) -> usize {
     if upto <= at_last { upto } else { at_last.max(lower_bound(ts, likely, |ts| ts < last.ts)) }
 }
 
-/// Returns the length of the prefix of the sorted `ts` for which `below` returns `true`. The search
-/// begins around `likely`.
+/// Returns how many elements at the start of the sorted `ts` satisfy `below`. The search begins
+/// around `likely`.
 #[inline]
 fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize {
     let (mut from, mut window) = (0, likely.max(8));
@@ -169,8 +168,9 @@ fn lower_bound(ts: &[i64], likely: usize, below: impl Fn(i64) -> bool) -> usize 
     from + ts[from..to].partition_point(|&ts| below(ts))
 }
 
-/// The sources that a reader knows, sorted by rank. A reader knows a source if it has reached the
-/// source's start, unless the source is closed and all of its rows are in blocks.
+/// The sources that a reader knows, sorted by rank. A reader knows a source once the reader has
+/// reached the source's start. The reader forgets the source once the source is closed and all of
+/// its rows are in blocks.
 #[derive(Debug)]
 pub(super) struct Lanes<R> {
     by_rank: Vec<(Rank, SourceLane<R>)>,
@@ -200,7 +200,8 @@ impl<R: Run> Lanes<R> {
         self.by_rank.iter_mut().map(|(_, lane)| lane)
     }
 
-    /// Returns the index of the source with this rank, or the index where it would be inserted.
+    /// Returns the index of the source with this rank. If there is none, returns the index where it
+    /// would be inserted.
     fn find(&self, rank: Rank) -> Result<usize, usize> {
         self.by_rank.binary_search_by_key(&rank, |&(rank, _)| rank)
     }

@@ -1,5 +1,5 @@
-//! The log of a source: its actions in order, which every reader follows. Logs are the only state
-//! that the sources and readers of the block gate share.
+//! A source's log, which records the source's actions in order. Every reader follows the log. Logs
+//! are the only state that the sources and readers of the block gate share.
 //!
 //! Runs, promises, forks and the end are entries in a single list. Only the source extends this
 //! list, with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all

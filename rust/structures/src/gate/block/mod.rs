@@ -11,8 +11,8 @@
 //! Otherwise, the reader determines how far the sources' promises reach. The reader then plans a
 //! block of the ready rows and offers this block as the next one. If another reader was faster, the
 //! reader drops its own block and uses the other reader's. The data alone determines which rows are
-//! next, so the two blocks can only differ in where they end. The first reader that reaches a block
-//! fills it, and readers share this work (see `reader.rs`).
+//! next, so the two blocks can differ only in where they end. The first reader that reaches a block
+//! starts to fill it, and other readers share this work (see `reader.rs`).
 //!
 //! Readiness is determined per run, and rows are merged in slabs of about a thousand rows (see
 //! `scatter.rs`).
@@ -80,7 +80,7 @@ impl BlockGate {
         Self::make(std::iter::repeat_n(Tier::First, sources), readers, limit)
     }
 
-    /// Creates a gate with one source for each tier in this list.
+    /// Creates a gate with one source for each tier in `tiers`.
     pub fn tiered<R: Run>(
         tiers: impl ExactSizeIterator<Item = Tier>,
         readers: usize,
@@ -151,8 +151,8 @@ impl<R: Run> BlockSource<R> {
     }
 
     /// Adds a run. The rows of the run must be sorted by time, and none may be before the promised
-    /// time. A run is rejected and returned if it violates these rules or if there is no memory for
-    /// it.
+    /// time. If a run violates these rules or there is no memory for it, it is rejected and
+    /// returned.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
         let ts = run.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Ok(()) };
@@ -206,7 +206,7 @@ impl<R: Run> BlockSource<R> {
     ///
     /// Panics unless every row of the new source sorts after this source's promise. The time `from`
     /// must therefore be at least [`promised`](Self::promised). If this source is in the last tier
-    /// and the new one is in the first, `from` must be greater than the promise.
+    /// and the new source is in the first, `from` must be greater than the promise.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {
@@ -230,7 +230,7 @@ impl<R: Run> BlockSource<R> {
     }
 }
 
-/// Returns the position of the first row whose time is before that of the previous row.
+/// Returns the position of the first row that is earlier than the row before it.
 fn first_descent(ts: &[i64]) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if avx512::is_supported() {

@@ -1,5 +1,4 @@
-//! The readers of the block gate, which follow logs, plan blocks, and share the work of filling
-//! them.
+//! The block gate's readers, which follow logs, plan blocks, and share the work of filling blocks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,9 +16,9 @@ use crate::gate::Next;
 use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
-/// The number of rows after which a block ends. A block of this length takes up 128 KiB and stays
-/// in a core's private cache while it is read. The work that is done once per block is negligible
-/// at this length.
+/// The number of rows after which a block ends. A block of this length takes up 128 KiB, so it
+/// stays in a core's private cache while it is read. The work that is done once per block is
+/// negligible at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 
 /// The number of rows that are merged together. This many rows, together with the counts, fit into
@@ -31,9 +30,9 @@ const SLAB_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 }
 /// contributes costs as much as processing a few rows.
 const SLAB_ROWS_PER_SOURCE: usize = 4;
 
-/// The number of blocks that a reader fills in advance while another thread is filling the block
-/// that the reader needs. Eight blocks are enough for the number of threads that may share a gate,
-/// and they take up little memory.
+/// While another thread is filling the block that a reader needs, the reader fills up to this many
+/// blocks in advance. Eight blocks are enough for the number of threads that may share a gate, and
+/// they take up little memory.
 const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 };
 
 /// A consumer of the block gate that receives every row from its starting position onwards.
@@ -134,9 +133,9 @@ impl<R: Run> BlockReader<R> {
         if self.frontier.is_end() { Next::End } else { Next::NotYet }
     }
 
-    /// Makes `block` the successor of `last` and returns whether this succeeded. If another reader
-    /// was faster, moves to that reader's block. That block begins with the same rows but may end
-    /// at a different row.
+    /// Tries to make `block` the successor of `last`, and returns whether this succeeded. If
+    /// another reader was faster, moves to that reader's block. That block begins with the same
+    /// rows but may end at a different row.
     fn offer(&mut self, last: &Arc<Block<R>>, block: Block<R>) -> bool {
         let block = Arc::new(block);
         match last.next.set(block.clone()) {
@@ -213,8 +212,8 @@ impl<R: Run> BlockReader<R> {
     /// that is not ready yet has this `ts` or a later one. Returns `None` after all sources have
     /// closed.
     ///
-    /// After [`next_block`](Self::next_block) has returned [`Next::NotYet`], every ready row has
-    /// been returned.
+    /// Once [`next_block`](Self::next_block) returns [`Next::NotYet`], all ready rows have been
+    /// returned.
     pub fn watermark(&self) -> Option<i64> {
         (!self.frontier.is_end()).then(|| self.frontier.bound().ts)
     }
@@ -318,7 +317,8 @@ impl Planner {
     }
 }
 
-/// Reduces `counts` to a total of `most` rows, keeping the rows of the first sources.
+/// Reduces `counts` so that the total is at most `most` rows. The rows of the first sources are
+/// kept.
 fn cut(counts: &mut [usize], most: usize) -> usize {
     let mut left = most;
     for count in counts {

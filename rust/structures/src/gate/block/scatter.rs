@@ -1,11 +1,11 @@
-//! Sorts a slab of sorted pieces by writing each row to its final position.
+//! Sorts a slab, which consists of sorted pieces, by writing each row to its final position.
 //!
 //! A slab contains only a few rows, whose times are close together. Each row is converted to a
 //! 32-bit word, and words sort in the same order as rows. The upper part of a word is the
 //! difference between the row's event time and the smallest one. The lower part is the row's
-//! number, counted by source and position. The upper bits of a word select its slot. The rows of
-//! each slot are counted, the counts are summed to obtain positions, and each word is written to
-//! the next position of its slot. All these passes are linear and need no comparisons. Words that
+//! number, counted by source and position. The upper bits of a word select its slot. The rows in
+//! each slot are counted, positions are computed by summing these counts, and each word is written
+//! to its slot's next position. All these passes are linear and need no comparisons. Words that
 //! share a slot may be in the wrong order, which the next pass corrects. The last pass converts
 //! words back to rows.
 //!
@@ -16,11 +16,11 @@
 //!
 //! # Trade-offs
 //!
-//! - Rows that are crowded into a few slots, such as those with exponentially growing times, are
-//!   sorted by comparison, which costs as much as a merge.
+//! - Rows that crowd into a few slots, for example because their times grow exponentially, are
+//!   sorted by comparison. This costs as much as a merge.
 //! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
 //!   differ only in the dropped bits are sorted at the end.
-//! - If there are only two pieces, they are merged by comparison, because this is cheaper.
+//! - If there are only two pieces, they are merged by comparison, which is cheaper.
 
 use std::hint::select_unpredictable;
 
@@ -37,12 +37,12 @@ const CROWDED: u16 = 16;
 /// The maximum number of rows in a slab, which ensures that a position fits into a slot.
 pub(super) const MOST_ROWS: usize = u16::MAX as usize;
 
-/// The number of slots is always a multiple of `LANES`, and there is always room for `LANES`
-/// additional words.
+/// The number of slots is always a multiple of `LANES`. There is always room for `LANES` additional
+/// words.
 pub(super) const LANES: usize = 32;
 
-/// If rows have to move farther than this on average at the end, sorting them by comparison is
-/// cheaper.
+/// If rows would have to move farther than this on average in the last pass, it is cheaper to sort
+/// them by comparison.
 const MOST_MOVES_PER_ROW: usize = 4;
 
 /// The two passes that a compiler does not vectorize on its own.
@@ -51,13 +51,14 @@ pub(super) trait Passes {
     /// counts to sum.
     const SLOTS_PER_ROW: usize;
 
-    /// Replaces each slot by the sum of the slots before it, and returns the largest original slot.
-    /// The sums must not overflow, and the number of slots must be a multiple of [`LANES`].
+    /// Replaces the count in each slot with the sum of the counts before it, and returns the
+    /// largest count. The sums must not overflow, and the number of slots must be a multiple of
+    /// [`LANES`].
     fn sum_before(slots: &mut [u16]) -> u16;
 
-    /// Sorts the first `len` of `words`. The final position of each word must be within a group of
-    /// at most `crowd` neighbours. These words must be followed by [`LANES`] more words, none of
-    /// which is smaller.
+    /// Sorts the first `len` of `words`. Words may be out of order only within groups of at most
+    /// `crowd` adjacent words. These words must be followed by [`LANES`] more words, none of which
+    /// is smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
@@ -66,7 +67,8 @@ pub(super) trait Label: Copy {
     /// The label for positions without a row.
     const NONE: Self;
 
-    /// Returns the label of the row that is `rows` positions after the first row of a piece.
+    /// Returns the label of the row that is `rows` positions after `first`, the first row of a
+    /// piece.
     fn of(first: RowId, rows: usize) -> Self;
 }
 
@@ -115,14 +117,15 @@ impl<L> Default for Scatter<L> {
     }
 }
 
-/// Merges sorted pieces of a few thousand rows. A row's output consists of its time and its source.
+/// Merges sorted pieces of a few thousand rows. For each row, the time and the source are written
+/// to the output.
 #[derive(Debug, Default)]
 pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
     /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
     /// stay in the order of the pieces. The id that is passed with a piece is that of the piece's
-    /// first row. If the times of a piece are not sorted, the order of the output is unspecified.
+    /// first row. If a piece's times are not sorted, the output order is unspecified.
     ///
     /// ```
     /// use tidegate_structures::gate::{RowId, Slabs};
@@ -151,9 +154,9 @@ struct Layout {
     low: i64,
     /// The number of bits that hold the row number.
     number: u32,
-    /// The number of low bits of the time that are dropped.
+    /// How many low bits of the time are dropped.
     lost: u32,
-    /// The number of bits by which the remaining time is shifted up, to the upper end of the word.
+    /// The shift, in bits, that moves the remaining time to the upper end of the word.
     scale: u32,
 }
 
@@ -349,8 +352,8 @@ fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut 
     labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));
 }
 
-/// Merges two pieces from both ends at the same time, so that the processor does not need to wait
-/// for one comparison before starting the next. No branch depends on a time.
+/// Merges two pieces from both ends at the same time, so that the processor can start a comparison
+/// before the previous one has finished. No branch depends on a time.
 fn merge_two<L: Label>(
     (first_a, a): (RowId, &[i64]),
     (first_b, b): (RowId, &[i64]),
@@ -418,8 +421,8 @@ fn sort(layout: Layout, ts: &mut [i64], words: &mut [u32]) {
 }
 
 /// The passes for any processor, including processors with NEON. NEON would process two or four
-/// lanes at a time. That would hardly be faster than packing four slots into one number and using
-/// insertion sort on words that are nearly in order.
+/// lanes at a time. That would hardly be faster than the methods used here: four slots are packed
+/// into one number, and insertion sort is used on nearly sorted words.
 struct Portable;
 
 impl Passes for Portable {
@@ -445,7 +448,7 @@ impl Passes for Portable {
         most
     }
 
-    /// Uses insertion sort, which is fast if words are close to their final positions.
+    /// Uses insertion sort, which is fast when words are close to their final positions.
     #[inline]
     fn settle(words: &mut [u32], len: usize, _: u16) {
         for at in 1..len {

@@ -8,8 +8,8 @@ use super::{Probe, WindowIndex, take_run};
 use crate::memory;
 use crate::memory::gather::prefetch;
 
-/// The maximum number of levels of inner nodes. A tree of 2^31 rows has this many levels if each
-/// node is as empty as possible.
+/// The maximum number of inner-node levels. A tree with 2^31 rows has this many levels if each node
+/// is as empty as possible.
 const MAX_HEIGHT: usize = 16;
 
 /// A B+-tree with linked leaves (section 2.2.1 of the paper).
@@ -21,7 +21,7 @@ pub struct BPlusTree {
     leaves: Arena<Leaf>,
     inners: Arena<Inner>,
     root: u32,
-    /// The number of levels of inner nodes. If there are no inner nodes, the root is a leaf.
+    /// The number of inner-node levels. If there are no inner nodes, the root is a leaf.
     height: usize,
     /// The leaf with the lowest keys.
     first: u32,
@@ -175,7 +175,7 @@ impl BPlusTree {
         self.leaves.give_back(leaf);
     }
 
-    /// Removes a child from the path's inner node at `level`. If this was the node's last child,
+    /// Removes a child from the path's inner node at `level`. If the node has no other children,
     /// also removes the node from its parent.
     fn remove_child(&mut self, path: &Path, level: usize, at: usize) {
         let (node, _) = path.steps[level];
@@ -219,8 +219,8 @@ impl BPlusTree {
     }
 }
 
-/// Looks for two neighbours, one of them at position `at`, whose contents fit into one node.
-/// Returns the position of the left neighbour.
+/// Looks for a neighbour with which the node at position `at` can be merged, because the contents
+/// of both fit into one node. Returns the position of the left one.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)

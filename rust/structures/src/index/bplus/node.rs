@@ -83,8 +83,8 @@ impl Leaf {
     }
 }
 
-/// Children in key order. A separator is greater than or equal to every key in the child before it,
-/// and less than or equal to every key in the child after it.
+/// Children in key order. A separator is not less than any key in the child before it, and not
+/// greater than any key in the child after it.
 #[derive(Clone, Debug)]
 pub(super) struct Inner {
     /// The separators between the children, padded with `i64::MAX`.

@@ -1,4 +1,5 @@
-//! Computes which blocks many rows or probes need, and prefetches these blocks one group at a time.
+//! Computes which blocks are needed by many rows or probes, and prefetches these blocks one group
+//! at a time.
 //!
 //! A prefetch instruction finishes only after the processor has translated the address. Translation
 //! takes a long time if the memory has many pages. A core can process several prefetches at the
@@ -18,9 +19,9 @@ use crate::memory::gather::prefetch;
 /// The number of rows or probes whose blocks are prefetched together.
 pub(super) const GROUP: usize = 8;
 
-/// The number of groups in progress. While the blocks of the first group are computed, those of the
-/// second group are prefetched and those of the third group arrive. The rows or probes of the last
-/// group are processed.
+/// The number of groups in progress. While the block addresses for one group are computed, blocks
+/// for a second group are prefetched, and blocks for a third group arrive. The rows or probes in
+/// the last group are processed.
 pub(super) const UNDER_WAY: usize = 4;
 
 /// The addresses of several consecutive groups.

@@ -24,13 +24,13 @@ pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 /// numbers would wrap around and removed rows would appear to be live again.
 pub(super) const MOST_LEFT: u32 = 1 << 27;
 
-/// The number of the unused block. Rows are never inserted into this block or searched for in it.
+/// The number of the unused block. This block is never searched, and no rows are inserted into it.
 pub(super) const NOBODYS: u32 = 0;
 
 /// One bit for each row of a block.
 pub(super) type Bits = u16;
 
-/// A cache line of rows. Each row consists of its number and a code for its key. Within a block,
+/// A cache line of rows. Each row consists of a number and a code for the key. Within a block,
 /// codes have the same order as keys.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
@@ -60,24 +60,24 @@ pub(super) trait Kernel {
     fn live(block: &BucketBlock, first: u32) -> Bits;
 
     /// Returns two bitmasks. The first bitmask marks the rows that match the probe and whose codes
-    /// are in the range. Among these rows, the second bitmask marks those whose codes equal an end
-    /// of the range.
+    /// are in the range. Among these rows, the second bitmask marks those whose codes equal either
+    /// end of the range.
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
-    /// Writes the rows whose bits are set to the beginning of `out`, and returns the number of
-    /// these rows. Elements of `out` after these rows may change.
+    /// Selects the rows whose bits are set and writes them to the beginning of `out`. Returns the
+    /// number of these rows. Elements of `out` after these rows may change.
     fn append(block: &BucketBlock, bits: Bits, out: &mut [u32; LANES]) -> usize;
 }
 
 impl BucketBlock {
-    /// Creates a block without rows. The number at each position is so far below the number of the
-    /// oldest row, `first`, that no row has this number.
+    /// Creates a block without rows. Each position holds a number that is too far below `first`,
+    /// the number of the oldest row, to belong to any row.
     pub(super) fn empty(first: u32) -> Self {
         BucketBlock { rows: [first.wrapping_sub(LONG_AGO); ROWS], codes: [0; ROWS], more: NOBODYS }
     }
 
-    /// Writes the codes and numbers of the rows that have not been removed to the beginning of
-    /// `out`, and returns their number. The loop has no branch, because a branch would be
+    /// Writes the codes and numbers of all rows that have not been removed to the beginning of
+    /// `out`. Returns how many rows were written. The loop has no branch, because a branch would be
     /// unpredictable.
     #[inline]
     pub(super) fn live_rows(&self, first: u32, out: &mut [(u16, u32); ROWS]) -> usize {
@@ -147,7 +147,7 @@ pub(super) struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// A bitmask of the lanes that contain rows, out of sixteen lanes.
+    /// A bitmask that marks which of sixteen lanes contain rows.
     const PLACES: Bits = (1 << ROWS) - 1;
 
     /// Loads sixteen lanes, the first ten of which contain the rows' numbers.
@@ -159,11 +159,11 @@ impl Avx512 {
     }
 
     /// Returns two bitmasks. The first bitmask marks the rows whose codes are in the range. Among
-    /// these rows, the second bitmask marks those whose codes equal an end of the range.
+    /// these rows, the second bitmask marks those whose codes equal either end of the range.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
-        /// The number of lanes before the codes in the second half of a block.
+        /// The number of lanes that precede the codes in the second half of a block.
         const BEFORE: usize = 4;
         const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
         // SAFETY: these are the second half of the block's 64 bytes, all of which are plain
@@ -240,7 +240,7 @@ impl Kernel for Avx512 {
 #[cfg(target_arch = "x86_64")]
 pub(super) struct Avx2;
 
-/// For each bitmask of eight lanes, the lanes whose bits are set, followed by zeros.
+/// For each bitmask of eight lanes, the numbers of the lanes whose bits are set, followed by zeros.
 #[cfg(target_arch = "x86_64")]
 static TO_FRONT: [[u8; 8]; 256] = {
     let mut all = [[0; 8]; 256];
@@ -261,7 +261,7 @@ static TO_FRONT: [[u8; 8]; 256] = {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// Loads the numbers of the first eight rows, and those of the last two.
+    /// Loads the first eight row numbers and the last two.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn rows(block: &BucketBlock) -> (__m256i, __m128i) {
@@ -270,7 +270,7 @@ impl Avx2 {
         unsafe { (_mm256_loadu_si256(from.cast()), _mm_loadl_epi64(from.add(8).cast())) }
     }
 
-    /// Returns one bit for each row: the highest bit of its lane.
+    /// Returns one bit per row: the highest bit of the row's lane.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn bits(eight: __m256i, two: __m128i) -> Bits {
@@ -282,7 +282,7 @@ impl Avx2 {
     #[target_feature(enable = "avx2")]
     #[inline]
     fn inside(block: &BucketBlock, codes: Codes) -> (Bits, Bits) {
-        /// The number of lanes before the codes in the second half of a block.
+        /// The number of lanes that precede the codes in the second half of a block.
         const BEFORE: usize = 4;
         const { assert!(std::mem::offset_of!(BucketBlock, codes) == 32 + BEFORE * size_of::<u16>()) };
         // SAFETY: these are the second half of the block's 64 bytes, all of which are plain
@@ -390,8 +390,9 @@ type Lanes = (uint16x8_t, uint16x4_t);
 
 #[cfg(target_arch = "aarch64")]
 impl Neon {
-    /// Returns the rows' numbers minus another number, in three registers: for four rows, for four
-    /// more rows, and for the last two rows. The contents of the remaining lanes are unspecified.
+    /// Subtracts a number from the row numbers. The three registers that are returned hold four
+    /// rows, the next four rows, and the last two rows. The contents of the remaining lanes are
+    /// unspecified.
     #[target_feature(enable = "neon")]
     #[inline]
     fn since(block: &BucketBlock, number: u32) -> [uint32x4_t; 3] {
@@ -403,7 +404,7 @@ impl Neon {
         [vsubq_u32(a, number), vsubq_u32(b, number), vsubq_u32(c, number)]
     }
 
-    /// Narrows the results of comparing numbers to the width of the results of comparing codes.
+    /// Narrows the results of number comparisons to the width of code comparisons.
     #[target_feature(enable = "neon")]
     #[inline]
     fn narrowed([a, b, c]: [uint32x4_t; 3]) -> Lanes {

@@ -1,5 +1,5 @@
 //! Computes the block of a key arithmetically. The directory is a tree of cells. The depth of this
-//! tree depends on the distribution of the keys.
+//! tree depends on the key distribution.
 
 #[cfg(target_arch = "x86_64")]
 mod wide;
@@ -13,14 +13,14 @@ use crate::index::{Entry, Probe};
 /// The number of rows per block above which a cell is divided further.
 const CROWDED: usize = 9;
 
-/// The number of rows per cell in the root. The constants below are the number of rows per cell in
-/// other nodes, and the number of rows above which a cell has child cells.
+/// The number of rows per cell in the root. The first constant below is the number of rows per cell
+/// in other nodes. A cell with more rows than the second constant has child cells.
 const ROWS_OF_ROOT_CELL: usize = 64;
 const ROWS_OF_CELL: usize = 32;
 const ROWS_OF_LEAF: usize = 512;
 
-/// The maximum binary logarithm of a node's number of cells. All cells of a root of this size fit
-/// into a core's cache.
+/// The binary logarithm of the maximum number of cells in a node. All cells of a root of this size
+/// fit into a core's cache.
 const MOST_BITS: u32 = 14;
 const LEAST_BITS: u32 = 4;
 
@@ -28,10 +28,10 @@ const LEAST_BITS: u32 = 4;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Cell {
-    /// The first of the cell's child cells, or of its blocks if it has no child cells.
+    /// The cell's first child cell, or its first block if it has no child cells.
     base: u32,
-    /// `value << 2 | kind`. The value is the number of blocks in a leaf, or the binary logarithm of
-    /// the number of cells in a node.
+    /// `value << 2 | kind`. In a leaf, the value is the number of blocks. In a node, it is the
+    /// binary logarithm of the number of cells.
     extent: u32,
 }
 
@@ -69,7 +69,7 @@ impl Cell {
 pub(super) struct Directory {
     /// The cells of the root, followed by the cells of the other nodes.
     cells: Vec<Cell>,
-    /// For each cell, the number of additional blocks for rows whose own block was full.
+    /// For each cell, the number of additional blocks, which hold rows whose own block was full.
     more: Vec<u32>,
     /// Removed nodes, by the binary logarithm of their cell count. Each node is identified by its
     /// first cell.
@@ -346,7 +346,7 @@ impl Directory {
         Address { block, code }
     }
 
-    /// Returns the blocks at the ends of a probe's range of keys.
+    /// Returns the blocks at both ends of a probe's key range.
     #[inline(always)]
     pub(super) fn pair(&self, probe: &Probe) -> Pair {
         let (from, to) = (self.distance(probe.low), self.distance(probe.high));
@@ -386,7 +386,7 @@ impl Directory {
     }
 
     /// Records that the number of additional blocks in a key's cell has increased or decreased by
-    /// one. Returns whether the cell has so many additional blocks that it should be rebuilt.
+    /// one. Returns whether the cell should be rebuilt because it has too many additional blocks.
     pub(super) fn count_more(&mut self, key: i64, by: i32) -> bool {
         let place = self.place(self.distance(key));
         let more = &mut self.more[place.at];
@@ -394,7 +394,8 @@ impl Directory {
         *more * 4 > place.cell.blocks()
     }
 
-    /// Returns the cell of a key if it has so many additional blocks that it should be rebuilt.
+    /// Returns a key's cell if the cell should be rebuilt because it has too many additional
+    /// blocks.
     pub(super) fn crowded(&self, key: i64) -> Option<BlockCell> {
         let leaf = self.leaf(self.distance(key));
         (self.more[leaf.at] * 4 > leaf.cell.blocks()).then_some(leaf)
@@ -416,9 +417,9 @@ impl Directory {
     }
 
     /// Moves the directory up or down by a number of root cells. When the directory moves up, it
-    /// drops the lowest cells, whose blocks must have been freed, and adds the same number of empty
-    /// cells above. Moving down works the other way round. Returns `false` if the directory would
-    /// extend beyond the 64-bit range of keys.
+    /// drops the lowest cells and adds the same number of empty cells above. The blocks of the
+    /// dropped cells must have been freed. Moving down works the other way round. Returns `false`
+    /// if the directory would extend beyond the 64-bit range of keys.
     pub(super) fn slide(&mut self, by: usize, up: bool, maker: &mut Maker<'_>) -> bool {
         let (root, distance) = (self.root_cells(), (by as u64) << self.shift);
         let start = if up {
@@ -458,7 +459,7 @@ impl Directory {
         Some(BlockCell { cell, ..*leaf })
     }
 
-    /// Rebuilds a cell for these keys, which must be sorted.
+    /// Rebuilds a cell for `keys`, which must be sorted.
     pub(super) fn refit(&mut self, leaf: &BlockCell, keys: &[i64], maker: &mut Maker<'_>) {
         self.cells[leaf.at] = self.fit(keys, leaf.start, leaf.shift, maker);
         self.more.resize(self.cells.len(), 0);
@@ -484,7 +485,8 @@ fn is_crowded(codes: impl ExactSizeIterator<Item = u16>, blocks: u32) -> bool {
 }
 
 /// Returns the code of the key at the given distance, in a cell that covers 2^shift keys. The code
-/// consists of the bits in which the cell's keys differ, or of the upper 16 of these bits.
+/// consists of the bits in which the cell's keys differ. If there are more than 16 such bits, only
+/// the upper 16 are used.
 #[inline(always)]
 fn code(distance: u64, shift: u32) -> u16 {
     // The position in the cell, as a fraction of 2^64.

@@ -7,7 +7,7 @@ use super::directory::Pair;
 use crate::index::{Probe, WindowIndex};
 
 /// The maximum number of rows that a probe can find in two blocks and their overflow blocks. The
-/// constant below is the maximum number of rows for a group of probes.
+/// constant below is the maximum number of rows that a group of probes can find.
 const ROWS_OF_PAIR: usize = 4 * LANES;
 const ROWS_OF_GROUP: usize = GROUP * ROWS_OF_PAIR;
 
@@ -48,8 +48,8 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Writes those matching rows of two blocks whose bits are set. The rows are written after
-    /// `len` other rows. Returns the new number of rows.
+    /// Of the matching rows in two blocks, writes those whose bits are set. The rows are written
+    /// after `len` other rows. Returns the new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(
         &self,
@@ -75,7 +75,7 @@ impl BucketIndex {
         len
     }
 
-    /// Appends the matching rows of any number of blocks, and of the rows beyond the directory.
+    /// Appends the matching rows from any number of blocks, and from the rows beyond the directory.
     #[inline(always)]
     pub(super) fn find_run<K: Kernel>(&self, probe: &Probe, found: &mut Vec<u32>) {
         if probe.low > probe.high {
@@ -98,7 +98,7 @@ impl BucketIndex {
         }
     }
 
-    /// Appends the matching rows of a block and of its overflow blocks.
+    /// Appends the matching rows in a block and its overflow blocks.
     #[inline(always)]
     fn find_chain<K: Kernel>(
         &self,
@@ -124,7 +124,7 @@ impl BucketIndex {
         }
     }
 
-    /// Of the rows whose bits are set, returns those whose keys do not match the probe.
+    /// Among the rows whose bits are set, returns those whose keys do not match the probe.
     #[inline(never)]
     fn wrong(&self, block: &BucketBlock, mut bits: Bits, probe: &Probe) -> Bits {
         let mut wrong = 0;

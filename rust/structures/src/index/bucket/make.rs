@@ -7,8 +7,8 @@ use super::{BucketIndex, SMALL, TOGETHER};
 use crate::index::{Entry, WindowIndex, is_live};
 
 /// The number of rows per block when the directory is built. Blocks then have room for the same
-/// number of new rows, so few blocks overflow. The second constant applies when a crowded cell is
-/// rebuilt, because more rows are likely to arrive in such a cell.
+/// number of new rows, so few blocks overflow. When a crowded cell is rebuilt, the second constant
+/// is used, because more rows are likely to arrive in such a cell.
 const ROWS_OF_BLOCK: usize = 5;
 const ROWS_OF_GROWING: usize = 4;
 
@@ -50,8 +50,8 @@ impl BucketIndex {
     }
 
     /// Moves the directory along with rising or falling values. If cells at one end have no rows
-    /// left, the directory moves towards the rows beyond its other end. If there are only a few
-    /// such cells, the next attempt is made when twice as many rows are beyond the directory.
+    /// left, the directory moves towards the rows beyond its other end. If only a few cells are
+    /// empty, the directory tries again once twice as many rows are beyond it.
     #[cold]
     pub(super) fn slide(&mut self) {
         self.slide_at *= 2;
@@ -78,8 +78,8 @@ impl BucketIndex {
         }
     }
 
-    /// Reinserts the rows that were beyond the directory: into the tree if they are still beyond
-    /// it, and into blocks otherwise. Returns whether at least half of these rows are now in
+    /// Reinserts the rows that were beyond the directory. Rows that are still beyond it go into the
+    /// tree, and all others go into blocks. Returns whether at least half of these rows are now in
     /// blocks.
     fn enter_beyond(&mut self) -> bool {
         let (mut rows, first) = (std::mem::take(&mut self.rows), self.first);
@@ -156,7 +156,7 @@ impl BucketIndex {
         self.sorted.extend(rows.iter().map(|row| row.key));
     }
 
-    /// Collects the rows of a block and of its overflow blocks.
+    /// Collects the rows in a block and its overflow blocks.
     fn take_out(&mut self, mut at: u32) {
         while at != NOBODYS {
             let block = &self.store.blocks[at as usize];
@@ -194,8 +194,8 @@ impl BucketIndex {
         self.moved = moved;
     }
 
-    /// Rebuilds a cell for the rows that were taken out of it, and divides it according to their
-    /// keys.
+    /// Rebuilds a cell for the rows that were taken out of it. The cell is divided according to the
+    /// keys of these rows.
     fn divide(&mut self, leaf: &BlockCell, rows_of_block: usize) {
         let mut rows: Vec<Entry> =
             self.moved.iter().map(|&(_, row)| Entry { key: self.key(row), row }).collect();
@@ -253,9 +253,9 @@ impl BucketIndex {
     }
 
     /// Returns whether a new directory would be better for the current rows. A new directory is
-    /// better if rows beyond the old one have cost as much as a rebuild, or if the window has
-    /// doubled. A new directory is also better if cells have been divided often, if there was too
-    /// little room, or if the old one has been in use for a long time.
+    /// better if rows beyond the old directory have cost as much as a rebuild, or if the window has
+    /// doubled in size. It is also better if cells have been divided often, if the store ran out of
+    /// room, or if the old directory has been in use for a long time.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;
@@ -267,8 +267,8 @@ impl BucketIndex {
             || self.is_old()
     }
 
-    /// Returns whether the window has grown since the directory was built, and all rows from that
-    /// time have left the window. The window might then keep its current size.
+    /// Returns whether two conditions hold: the window has grown since the directory was built, and
+    /// all rows from that time have left the window. The window might then keep its current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for

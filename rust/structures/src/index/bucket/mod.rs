@@ -33,8 +33,8 @@ const TOGETHER: usize = 1024;
 /// Below this number of rows, rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
-/// The rows of a window, stored in value order in blocks of one cache line. The positions of the
-/// blocks are computed from the keys.
+/// The rows in a window. They are stored in value order, in blocks that are one cache line long.
+/// The positions of the blocks are computed from the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block
@@ -45,13 +45,13 @@ const SMALL: usize = 64;
 ///   B+-tree   keys beyond all cells
 /// ```
 ///
-/// Rows are not removed explicitly. A row that has left the window is recognized by its number, and
-/// its position is reused. A block contains codes instead of keys. Keys with the same code are
-/// distinguished by the keys themselves, which are stored by number. A crowded cell is rebuilt
-/// separately, with more blocks. The whole directory is rebuilt when the window has grown or when
-/// there are many rows beyond the directory. If possible, the directory is moved towards these rows
-/// instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution of keys can
-/// therefore be skewed and can shift over time.
+/// Rows are not removed explicitly. A row's number shows whether the row has left the window. If it
+/// has left, the row's position is reused. A block contains codes instead of keys. Keys with the
+/// same code are distinguished by the keys themselves, which are stored by number. A crowded cell
+/// is rebuilt separately, with more blocks. The whole directory is rebuilt when the window has
+/// grown or when there are many rows beyond the directory. If possible, the directory is moved
+/// towards these rows instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution
+/// of keys can therefore be skewed and can shift over time.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
@@ -59,13 +59,13 @@ pub struct BucketIndex {
     /// below and above the cells since the directory was built.
     beyond: BPlusTree,
     came_beyond: (usize, usize),
-    /// If more than this many rows are beyond the cells on one side, the directory tries to move
-    /// towards that side.
+    /// When more than this many rows are beyond the cells at one end, the directory tries to move
+    /// in that direction.
     slide_at: usize,
     margins: Margins,
     /// One key of each cell that has become crowded.
     crowded: Vec<i64>,
-    /// Rows whose blocks were full, each with its block and its code.
+    /// Rows whose blocks were full, each preceded by its block and code.
     left: Vec<(u32, u16, Entry)>,
     /// The next root cell to check for too many blocks, and the number of rows inserted since the
     /// last check.
@@ -76,7 +76,7 @@ pub struct BucketIndex {
     made_for: usize,
     made_cells: usize,
     made_at: u32,
-    /// The keys of rows, stored by row number modulo a power of two.
+    /// The keys of the rows. A key's position is the row number modulo a power of two.
     keys: Vec<i64>,
     /// The number of the oldest row, or the preceding number.
     first: u32,
@@ -84,7 +84,7 @@ pub struct BucketIndex {
     /// All rows and their keys, while the directory is being built.
     rows: Vec<Entry>,
     sorted: Vec<i64>,
-    /// The codes and numbers of rows that have been taken out of a cell.
+    /// The codes and numbers of the rows taken out of a cell.
     moved: Vec<(u16, u32)>,
 }
 
@@ -158,7 +158,7 @@ impl BucketIndex {
         });
     }
 
-    /// This function is kept separate from the loop over probes, which seldom calls it.
+    /// The loop over probes seldom calls this function, so it is not inlined.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
     #[inline(never)]
@@ -194,7 +194,7 @@ impl BucketIndex {
         self.put_each::<Avx2>(rows);
     }
 
-    /// Inserts each row into its block, while the blocks of the next groups are being prefetched.
+    /// Inserts each row into its block while the blocks for the next groups are being prefetched.
     #[inline(always)]
     fn put_each<K: Kernel + Lookup>(&mut self, rows: &[Entry]) {
         let (directory, first) = (&self.directory, self.first);

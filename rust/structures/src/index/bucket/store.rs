@@ -1,4 +1,4 @@
-//! The memory of blocks, from which runs of adjacent blocks are allocated.
+//! The memory for blocks. Runs of adjacent blocks are allocated from it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) struct BlockStore {
     pub(super) blocks: Pages<BucketBlock>,
     /// Blocks from here onwards have never been allocated.
     used: u32,
-    /// The first block of each freed run, grouped by the length of the run.
+    /// The first block of each freed run, grouped by run length.
     free: BTreeMap<u32, Vec<u32>>,
     /// The number of allocated blocks.
     taken: usize,
@@ -53,7 +53,8 @@ impl BlockStore {
         size_of_val(&*self.blocks) + free
     }
 
-    /// Returns the first block of a run that has been freed or has never been allocated.
+    /// Returns the first block of a run that is free: it has been freed or has never been
+    /// allocated.
     fn find(&mut self, len: u32) -> u32 {
         if let Some(base) = self.free.get_mut(&len).and_then(Vec::pop) {
             return base;
@@ -69,7 +70,7 @@ impl BlockStore {
         base
     }
 
-    /// Takes the beginning of a longer freed run, and frees the rest of that run again.
+    /// Takes the beginning of a longer freed run, and frees the rest of that run.
     fn split(&mut self, len: u32) -> Option<u32> {
         let (&there, runs) = self.free.range_mut(len + 1..).find(|(_, runs)| !runs.is_empty())?;
         let base = runs.pop()?;

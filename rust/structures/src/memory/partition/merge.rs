@@ -7,17 +7,17 @@
 //!   left row at ts                   early  ts    late
 //! ```
 //!
-//! A right row *enters* when it is no longer too late for the current left row, and *leaves* when
+//! A right row *enters* once it is no longer too late for the current left row, and *leaves* once
 //! it is too early for that left row. When a row enters, its number is written to the next free
 //! position in its bucket. For a left row, the matches therefore end at the next free position in
 //! the bucket of its key. The matches begin at the position of the bucket's first row that has not
-//! left. Each right time is read at most twice and never searched for, regardless of the number of
-//! buckets.
+//! left. However many buckets there are, each right time is read at most twice and never searched
+//! for.
 //!
-//! Entering and leaving both merge left and right rows. Whether the next row is from the left or
-//! the right side is unpredictable, so no branch depends on its side. Both cases perform the same
-//! reads and writes, and a case without a result writes to an unused location. A branch would be
-//! mispredicted for every other row, and the merge would take more than twice as long.
+//! Entering and leaving both merge left and right rows. The side of the next row is unpredictable,
+//! so no branch depends on it. Both cases perform the same reads and writes, and a case without a
+//! result writes to an unused location. A branch would be mispredicted for every other row, and the
+//! merge would take more than twice as long.
 
 use std::hint::{black_box, select_unpredictable};
 
@@ -38,19 +38,18 @@ pub struct TimedRows<'a> {
 pub struct LeavingRows<'a> {
     /// The right rows that have not left yet.
     pub rows: TimedRows<'a>,
-    /// The position of the first such row in each bucket, followed by the start of the rows without
-    /// a key.
+    /// The position of the first such row in each bucket, followed by the position where the rows
+    /// without a key start.
     pub first: Vec<u32>,
-    /// A right row is too early for a left row if its time minus the left row's time is at most
-    /// `early`.
+    /// A right row is too early for a left row if `right_time - left_time <= early`.
     pub early: i64,
 }
 
 impl Writer<'_> {
     /// Writes the numbers of the part's rows, whose times are `ts`. Also finds the run of positions
     /// that each left row matches. This run contains the rows with the same key that have entered
-    /// but not left. A right row is not too late for a left row if its time minus the left row's
-    /// time is at most `late`. A left row without a key receives an empty run.
+    /// but not left. A right row is too late for a left row if `right_time - left_time > late`. A
+    /// left row without a key receives an empty run.
     ///
     /// # Panics
     ///
@@ -117,13 +116,12 @@ impl Writer<'_> {
     }
 }
 
-/// One end of the runs. Each end is the next position in a left row's bucket after the right rows
-/// before that end have been processed.
+/// One end of the runs. After all right rows before a left row's end have been processed, the end
+/// is the next position in the left row's bucket.
 struct End<'a, const AT: usize> {
     left: TimedRows<'a>,
     right: TimedRows<'a>,
-    /// A right row is before the end of a left row's run if its time minus the left row's time is
-    /// at most `distance`.
+    /// A right row is before the end of a left row's run if `right_time - left_time <= distance`.
     distance: i64,
     /// The next position in each bucket.
     next: &'a mut [u32],
@@ -152,13 +150,13 @@ impl<'a, const AT: usize> End<'a, AT> {
         End { left, right, distance, next, runs, left_row: 0, right_row: 0 }
     }
 
-    /// Returns a number of steps that can be taken without going beyond the end of either side.
+    /// Returns a number of steps that do not go beyond the end of either side.
     fn steps(&self) -> usize {
         (self.left.ts.len() - self.left_row).min(self.right.ts.len() - self.right_row)
     }
 
-    /// Advances by one row. Returns whether this row was from the right side, and the next position
-    /// in its bucket.
+    /// Advances by one row. Returns whether the row was from the right side, and the next position
+    /// in the row's bucket.
     ///
     /// # Safety
     ///

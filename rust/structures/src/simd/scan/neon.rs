@@ -1,9 +1,9 @@
 //! The loop over tiles, implemented with NEON.
 //!
-//! The result of a comparison is narrowed to one byte per position, regardless of the width of the
-//! values. Values of different widths can therefore be tested together. Narrowing two registers to
-//! one takes a single instruction, just like combining them with a logical "or". NEON has unsigned
-//! vector comparisons, so ranges are not shifted.
+//! Whatever the width of the values, the result of a comparison is narrowed to one byte per
+//! position. Values of different widths can therefore be tested together. Narrowing two registers
+//! to one takes a single instruction, just like combining them with a logical "or". NEON has
+//! unsigned vector comparisons, so ranges are not shifted.
 
 use std::arch::aarch64::*;
 use std::convert::identity;
@@ -72,7 +72,7 @@ fn list<A: Lane, B: Lane, const TWO: bool>(
     base: u32,
     found: &mut Vec<u32>,
 ) {
-    /// The lowest bit of each group of four bits.
+    /// A mask of the lowest bit in each group of four.
     const LOWEST: u64 = 0x1111_1111_1111_1111;
     let pairs = first.as_chunks::<WIDTH>().0.iter().zip(second.as_chunks::<WIDTH>().0);
     for (nth, (a, b)) in pairs.enumerate() {

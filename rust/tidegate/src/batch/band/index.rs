@@ -83,8 +83,8 @@ impl BandTables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// Returns the values by which rows of a side are compared. The values of band columns precede
-    /// those of keys.
+    /// Returns the values by which rows of a side are compared. The values of band columns come
+    /// before the values of keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];
         let of_bands =
@@ -94,7 +94,7 @@ impl BandTables<'_> {
         Ok(ranges)
     }
 
-    /// Returns the numbers of the left and right rows of all pairs, epoch by epoch.
+    /// Returns the left and right row numbers of all pairs, epoch by epoch.
     fn run(
         &self,
         mut join: AnyIndexJoin,
@@ -158,7 +158,7 @@ impl BandTables<'_> {
     }
 }
 
-/// Returns the numbers of the left and right rows of the pairs in a piece.
+/// Returns the left and right row numbers of the pairs in a piece.
 fn numbers(
     join: &AnyIndexJoin,
     sides: &[OrderedSide; 2],

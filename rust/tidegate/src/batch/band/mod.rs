@@ -1,8 +1,8 @@
 //! The band join of two tables.
 //!
 //! By default, tables are sorted (`sort.rs`). In some joins, a window acts as an additional band
-//! column. If a sample then shows that every column by itself leaves too many candidates per left
-//! row, rows are inserted into indexes in merged order instead (`index.rs`).
+//! column. If a sample then shows that each column alone leaves too many candidates per left row,
+//! rows are instead inserted into indexes in merged order (`index.rs`).
 
 mod index;
 mod sort;
@@ -78,8 +78,7 @@ impl BandJoin {
         Ok(FoundPairs { key_method, candidates })
     }
 
-    /// Returns the maximum number of pairs, if the result consists of pairs and their number is
-    /// limited.
+    /// If the result consists of pairs and the number of pairs is limited, returns the limit.
     fn most_pairs(&self) -> Option<u64> {
         let JoinOptions { how, predicate, max_rows, .. } = &self.options;
         max_rows.filter(|_| how.pairs() && predicate.is_none())

@@ -12,7 +12,8 @@ use crate::Result;
 use crate::columns::codes::Codes;
 use crate::columns::time::Int64s;
 
-/// A window, represented as an additional band column of times, or of positions in time order.
+/// A window, represented as an additional band column. The column contains times or positions in
+/// time order.
 struct WindowColumn {
     left: Int64s,
     right: Int64s,
@@ -91,8 +92,7 @@ impl BandTables<'_> {
     }
 }
 
-/// Returns the keys of both sides, and the number of keys. The keys of rows without a value match
-/// nothing.
+/// Returns both sides' keys and the number of keys. The keys of rows without a value match nothing.
 fn with_values(
     codes: &[(Codes, Codes)],
     keys: Option<BandKeys<'_>>,

@@ -8,14 +8,12 @@ use crate::index::{Entry, Probe};
 /// The number of keys that are looked up together.
 const LANES: usize = 8;
 
-/// The positions of eight keys in the cells of the root. For keys beyond all cells, all fields are
-/// zero.
+/// The positions of eight keys in the root's cells. For keys beyond all cells, all fields are zero.
 struct Spots {
-    /// The numbers of the cells, and the contents of the cells.
+    /// The numbers and contents of the cells.
     at: __m512i,
     extents: __m512i,
-    /// The keys' blocks, which are valid if the cells divide their keys evenly, and the keys'
-    /// codes.
+    /// The blocks and codes of the keys. A block is valid only if its cell divides the keys evenly.
     blocks: __m512i,
     codes: __m512i,
 }
@@ -144,7 +142,7 @@ impl Directory {
         Spots { at, extents, blocks: _mm512_add_epi64(base, nth), codes }
     }
 
-    /// Loads the eight cells with the given numbers. The lower half of each result is the cell's
+    /// Loads the eight cells with the given numbers. In each result, the lower half is the cell's
     /// base, and the upper half is its extent. No gather instruction is used, for the reason given
     /// in [`gather`](crate::memory::gather).
     #[target_feature(enable = "avx512f")]
