@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 
 use crate::columns::table::Table;
 
-/// The chunks of a column, and the row at which each chunk starts.
+/// A column's chunks and the row number at which each chunk starts.
 pub(super) struct ColumnChunks {
     pub(super) arrays: Vec<ArrayRef>,
     pub(super) starts: Vec<usize>,

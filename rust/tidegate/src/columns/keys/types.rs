@@ -1,4 +1,4 @@
-//! The types of keys, which determine whether and how keys can be compared for equality.
+//! The types of keys. They determine whether and how two keys can be compared for equality.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -73,8 +73,8 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// Returns whether values of the type are equal if and only if their 64-bit words are equal,
-/// provided that floats are in canonical form.
+/// Returns whether values of this type can be compared for equality as 64-bit words, provided that
+/// floats are in canonical form.
 pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)
