@@ -32,13 +32,13 @@ pub enum Windows {
         /// The start of the windows, relative to the epoch.
         offset: Bound,
     },
-    /// For each key, a window that starts with a row and ends this long after the last row in the
-    /// window.
+    /// Session windows, separately for each key. A session starts with a row and ends this long
+    /// after its last row.
     Session(Bound),
 }
 
-/// An aggregation: its windows, keys and values. The result has one row for each key in each window
-/// that contains rows with that key.
+/// An aggregation: its windows, keys and values. For each window, the result has one row for each
+/// key that occurs in the window.
 ///
 /// This example counts how often each sensor was read in windows of length 10:
 ///
@@ -134,9 +134,9 @@ pub(crate) enum Takes {
     Presence,
     /// The row itself, regardless of its values. The function chooses one row, or all rows.
     Rows,
-    /// The position of the value in the order of values. The function chooses one value.
+    /// The value's position in sorted order. The function chooses one value.
     Order,
-    /// The position of the value in the order of values. Equal floats count as one value.
+    /// The value's position in sorted order. Equal floats count as one value.
     Distinct,
     /// An integer or a float to be summed.
     Sums,

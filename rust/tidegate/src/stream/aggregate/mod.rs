@@ -62,8 +62,8 @@ use ordered::OrderedColumns;
 /// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Work on more than this number of rows, or of bytes in the state, is deferred, because it would
-/// take several milliseconds.
+/// Work on more rows than this, or on more bytes of state, is deferred, because it would take
+/// several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
@@ -71,7 +71,7 @@ const MUCH_STATE: usize = 1 << 24;
 const LEAST_COMPACTED: usize = 1 << 16;
 
 /// The number of result pages that are built at a time. A long series of windows has too many pages
-/// to hold all of them in memory.
+/// to hold in memory at the same time.
 const PAGES: usize = 8;
 
 /// The options of a streaming aggregation, in addition to its query.
@@ -419,8 +419,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Rebuilds windows and groups when only a few of their states remain, because they still hold
-    /// the memory of the removed states.
+    /// Rebuilds windows and groups when few of their states remain, because the memory of the
+    /// removed states is still allocated.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {

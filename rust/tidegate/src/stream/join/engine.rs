@@ -24,7 +24,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Computes the values of further rows on both sides, and passes them to `then`. The function
+    /// Computes the values of more rows on both sides and passes the values to `then`. The function
     /// may first switch the join to another index.
     fn prepare(
         &mut self,
@@ -66,7 +66,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// Drops the values of the rows that the join has dropped.
     fn release(&mut self, join: &mut Self::Join);
 
-    /// Keeps only the rows at these offsets on each side, as in the join.
+    /// On each side, keeps only the rows at these offsets, as the join does.
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// The number of bytes that a join of this kind keeps per row, in addition to the row itself
@@ -213,7 +213,7 @@ impl<P: Prepare> Engine<P> {
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
     condition: Option<EngineCondition<'a>>,
-    /// On each side, the low bits of the number of the row at offset 0.
+    /// For each side, the low bits of the row number at offset 0.
     first: [u32; 2],
 }
 

@@ -14,8 +14,8 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
-/// The maximum number of rows in a batch of results. A few columns of this length fill a huge page.
-/// The division of results into batches depends only on the results.
+/// The maximum number of rows in a result batch. A few columns of this length fill a huge page. The
+/// division of results into batches depends only on the results.
 pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
 /// Builds result batches from kept rows.
@@ -108,8 +108,8 @@ fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
     }
 }
 
-/// Returns the columns of a side that its store keeps row by row, identified by their positions in
-/// the result.
+/// Returns the side's columns that its store keeps row by row, identified by their positions in the
+/// result.
 fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     let place =
         |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));

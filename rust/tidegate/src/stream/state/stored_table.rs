@@ -1,8 +1,8 @@
 //! Tables in snapshots. Each table is an Arrow IPC stream that contains a schema and one record
 //! batch, without dictionaries.
 //!
-//! The reader of a table already has the table's schema. Therefore, the reader skips the schema in
-//! the stream, and columns can be nested to any depth. The content is checked against the expected
+//! A table's reader already has the table's schema. Therefore, the reader skips the schema in the
+//! stream, and columns can be nested to any depth. The content is checked against the expected
 //! schema. Memory for data is allocated only after all bytes of the data have been read.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Writes the state of a source to a snapshot, reads it, and restores it.
+//! Writes a source's state to a snapshot, reads the state from a snapshot, and restores it.
 
 use std::sync::Arc;
 use std::time::Instant;
