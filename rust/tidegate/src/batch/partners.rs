@@ -135,7 +135,7 @@ pub(super) struct PartnerFunctions<'a> {
 }
 
 impl PartnerFunctions<'_> {
-    /// Returns the values of the functions for a range of left rows.
+    /// Returns the functions' values for a range of left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
         self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())

@@ -150,7 +150,7 @@ fn of_left_rows(
     Ok(row_interval_join(left, right, rows.key_count(), ends, driver)?)
 }
 
-/// One of the two limits of a row's interval.
+/// The start or the end of a row's interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Start,
@@ -179,8 +179,8 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// The intervals of one side's rows. For a row that matches nothing, the start is the latest
-/// possible time and the end is the earliest possible time.
+/// The intervals of one side's rows. If a row matches nothing, its interval starts at the latest
+/// possible time and ends at the earliest.
 struct RowIntervals {
     starts: Pages<i64>,
     ends: Pages<i64>,

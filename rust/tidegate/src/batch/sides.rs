@@ -78,7 +78,7 @@ impl TableSides {
         }
     }
 
-    /// Removes the keys of left rows that are not in `kept`, so that these rows match nothing.
+    /// Removes the keys of left rows that are not in `kept`, so these rows match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
         let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));
         kept.missing().for_each(|row| keys.left[row] = NO_KEY);

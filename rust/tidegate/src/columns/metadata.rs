@@ -275,8 +275,8 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     Some(said)
 }
 
-/// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
-/// there are nulls.
+/// Returns whether pandas reads the column as a nullable type. Integers of a nullable type stay
+/// exact even if there are nulls.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)

@@ -9,8 +9,8 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An overlap join, which selects pairs of rows whose intervals overlap. Each row has a start and
-/// an end.
+/// An overlap join, which returns the pairs of rows whose intervals overlap. Each row has a start
+/// and an end.
 ///
 /// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`, `r.start <=
 /// l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends: comparisons

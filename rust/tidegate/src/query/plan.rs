@@ -32,7 +32,7 @@ pub struct QueryPlan {
     pub time: Option<Reach>,
     /// The smallest and the largest time difference within a pair, inclusive; `None` for no limit.
     pub distances: (Option<i64>, Option<i64>),
-    /// The start and end columns of each side, if rows have both.
+    /// Each side's start and end columns, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
     /// True if, for each key, the last right row before the interval can match, no matter how old
     /// it is.

@@ -7,7 +7,7 @@
 //! source 1           x y
 //! ```
 //!
-//! Each value is the next one from its row's source, so no row positions have to be stored or
+//! Each value is the next one from its row's source, so row positions do not have to be stored or
 //! looked up. Instead, one cursor per source moves through the values of that source.
 
 use std::ops::Range;
@@ -170,7 +170,7 @@ trait FixedValues {
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
-/// Interleaves the values of several parts of a column, in result order.
+/// Interleaves values from several parts of a column, in result order.
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,

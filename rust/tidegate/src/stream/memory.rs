@@ -44,8 +44,8 @@ struct Accounts {
     has_state: bool,
     /// The total number of bytes held.
     held: usize,
-    /// The total number of bytes held, except that each holder below its share is counted with its
-    /// full share.
+    /// The total number of bytes held, where each holder below its share counts with its full
+    /// share.
     reserved: usize,
     /// True if a request has been refused and [`Memory::take_refused`] has not yet reported the
     /// refusal.

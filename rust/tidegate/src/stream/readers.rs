@@ -61,8 +61,8 @@ impl Log {
     }
 }
 
-/// A reader of an operator's results. The reader receives all later batches, as well as those that
-/// no other reader had received when this reader was created. Dropping the reader closes it.
+/// A reader of an operator's results. The reader receives all later batches and all earlier batches
+/// that no other reader had received when this reader was created. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
     log: Arc<Mutex<Log>>,

@@ -6,12 +6,11 @@
 //!   time of the left row       90 or more    lag 10
 //! ```
 //!
-//! Every result has a position in time: the time of its later row, the last time at which a row
-//! could have matched, or the end of its window. The positions of future results are at or above
-//! the watermark. Results are emitted in the order of their positions, unless any order is
-//! acceptable. A lag is the maximum amount by which a time can precede its result's position.
-//! Therefore, lags limit how far times can be out of order and determine which times can still
-//! occur.
+//! Every result has a position in time: its later row's time, the last time at which a row could
+//! have matched, or the end of its window. The positions of future results are at or above the
+//! watermark. Results are emitted in the order of their positions, unless any order is acceptable.
+//! A lag is the maximum amount by which a time can precede its result's position. Therefore, lags
+//! limit how far times can be out of order and determine which times can still occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};
@@ -159,7 +158,7 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum time by which rows from the source can be out of order, in the source's unit, or
+    /// The maximum time by which the source's rows can be out of order, in the source's unit, or
     /// `None` if there is no limit.
     pub(super) lateness: Option<i64>,
     /// The result columns from which the source's time is computed, or no columns if the time is a

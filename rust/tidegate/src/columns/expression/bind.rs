@@ -32,8 +32,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// The record of rows for which the expression cannot be computed. If this field is `None`, a
-    /// row for which the expression cannot be computed causes an error.
+    /// The record of rows for which the expression cannot be computed. If this field is `None`,
+    /// rows for which the expression cannot be computed cause an error.
     faults: Option<Faults>,
 }
 

@@ -144,7 +144,7 @@ pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, 0))
 }
 
-/// Returns the values of an array of integers, times or durations.
+/// Returns the values of an array that contains integers, times or durations.
 pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, ArrowError> {
     Ok(match array.data_type() {
         DataType::UInt64 => {

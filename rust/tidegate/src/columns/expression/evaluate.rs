@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// Returns the result of a kernel that preserves the number of values.
+    /// Returns the result of a kernel that returns as many values as it receives.
     fn like(&self, array: ArrayRef) -> Value {
         match self {
             Value::Array(_) => Value::Array(array),

@@ -3,9 +3,10 @@
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - For integers, parts and constants are collected. The sum or difference of one number from the
-//!   left row and one from the right row is compared with a constant. The comparison is exact if no
-//!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
+//! - For integers, parts and constants are collected. A constant is compared with the sum or
+//!   difference of a number from the left row and a number from the right row. The comparison is
+//!   exact if no pair overflows in the original form. An [`Overflow`](super::overflow::Overflow)
+//!   monitors this.
 //! - For floats, each operation rounds, so parts cannot be collected. However, rounding is
 //!   monotone. An operation with a constant can therefore be undone: a single bound separates the
 //!   operands that satisfy the comparison from those that do not ([`Turn`]). A single sum or

@@ -85,8 +85,7 @@ pub use sql::{parse_row_sql, parse_sql};
 pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};
 
-/// The table to which a column belongs: one of the two tables of a join, or the table of an
-/// aggregation.
+/// The table to which a column belongs: one of a join's two tables, or an aggregation's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The left table.

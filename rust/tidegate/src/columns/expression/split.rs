@@ -2,9 +2,9 @@
 //! residual predicate.
 //!
 //! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
-//! 5` compares a number from the left row with one from the right row. Each number is read from a
-//! column or computed by an expression over one side. Such an expression is evaluated once per row
-//! instead of once per pair. Linear forms over both sides are first split into such numbers
+//! 5` compares a number from the left row with a number from the right row. Each number is read
+//! from a column or computed by an expression over one side. Such an expression is evaluated once
+//! per row instead of once per pair. Linear forms over both sides are first split into such numbers
 //! (`linear.rs`). A pushed conjunct yields the same value as the evaluator, including rounding.
 //!
 //! The order of evaluation does not change observably. No conjunct is moved ahead of one that can

@@ -158,7 +158,7 @@ impl Dialect for Where {
 }
 
 /// Returns the tokens, without spaces and comments. A word next to a dot is always a name, even if
-/// it is a keyword: `left.case` and `right.date` are columns.
+/// it is a keyword. For example, `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let tokens =
         Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;

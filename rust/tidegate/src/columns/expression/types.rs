@@ -1,4 +1,4 @@
-//! The typing rules, which determine the types in which values are compared and computed.
+//! The typing rules, which determine the types for comparing and computing values.
 
 use arrow_schema::DataType::{
     self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,
@@ -127,8 +127,8 @@ fn common_integer((left_signed, left): (bool, u8), (right_signed, right): (bool,
     }
 }
 
-/// Returns the precision and scale of decimals that can hold every value of an integer or decimal
-/// type.
+/// Returns the precision and scale of a decimal type that can represent every value of an integer
+/// or decimal type.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     let (precision, scale) = match data_type {
         Int8 | UInt8 => (3, 0),

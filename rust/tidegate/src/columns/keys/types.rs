@@ -49,8 +49,8 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
 }
 
 /// If columns of these types can contain both negative integers and integers that need all 64
-/// unsigned bits, returns a type that can hold both. No 64-bit integer type can hold all of these
-/// values.
+/// unsigned bits, returns a type that can represent both. No 64-bit integer type can hold all of
+/// these values.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),

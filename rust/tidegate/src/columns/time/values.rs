@@ -82,12 +82,12 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that compares the distances between left
-/// and right times only with `ends`.
+/// Returns both sides' times in `unit`, for a join that compares the distances between left and
+/// right times only with `ends`.
 ///
-/// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
-/// original order. Returns an error only if such a time, shifted by one of `ends`, could reach a
-/// time on the other side.
+/// Times that do not fit in 64 bits in the finer unit are moved beyond all other times and keep
+/// their order. Returns an error only if such a time, shifted by one of `ends`, could reach a time
+/// on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),

@@ -120,8 +120,8 @@ pub struct Aggregate {
     pub name: String,
     /// The function to compute.
     pub function: Function,
-    /// The columns that the function reads: none or one for a count, two for functions of two
-    /// columns, any number for a [`Udf`], and one for all others.
+    /// The columns that the function reads. A count reads at most one column, functions of two
+    /// columns read two, a [`Udf`] reads any number, and all others read one.
     pub columns: Vec<String>,
     /// The condition that selects the rows to aggregate.
     pub predicate: Option<Expr>,
@@ -150,7 +150,7 @@ pub(crate) enum Takes {
 /// rows.
 #[derive(Clone, Debug)]
 pub enum Function {
-    /// The number of rows, or of values in a column.
+    /// The number of rows, or the number of values in a column.
     Count,
     /// The sum of the values.
     Sum,
@@ -302,7 +302,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns a description of everything that determines the results of a streaming aggregation.
+    /// Returns a description of everything that affects a streaming aggregation's results.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")

@@ -169,8 +169,8 @@ fn gather_scattered(
 }
 
 /// Finds the chunk that contains a row. Rows are divided into blocks, and only a few blocks contain
-/// the end of a chunk. Therefore, the branch on a row's position is rarely mispredicted, regardless
-/// of the order of the rows.
+/// the end of a chunk. Therefore, the branch on a row's position is rarely mispredicted, whatever
+/// the order of the rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
     /// The chunk that contains the first row of each block, followed by the chunk that contains the

@@ -34,7 +34,7 @@ pub(crate) struct Column {
     /// The width of each value in bytes, if all values have the same width and this crate's kernels
     /// gather them.
     pub(super) width: Option<usize>,
-    /// The raw values of each chunk, if they have a fixed width.
+    /// Each chunk's raw values, if they have a fixed width.
     values: Vec<Buffer>,
     has_nulls: bool,
 }
@@ -295,7 +295,7 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
-/// Returns the number of bytes per value if all values of the type have the same size and this
+/// Returns the size of a value in bytes, if all values of the type have the same size and this
 /// crate's kernels support it.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))

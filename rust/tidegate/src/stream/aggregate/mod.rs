@@ -296,8 +296,9 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// Returns whether the failed step can be repeated. A step can be repeated if the rows that
-    /// have left the gate are already in the states, or if the step only emits complete windows.
+    /// Returns whether the failed step can be repeated. A step can be repeated if the states
+    /// already contain the rows that have left the gate, or if the step only emits complete
+    /// windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }

@@ -65,8 +65,8 @@ impl AggregateTactic {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Stores an epoch's rows so that functions can choose from them. Returns, for each source, the
-    /// number of its first row.
+    /// Stores an epoch's rows so that functions can choose from them. Returns the number of each
+    /// source's first row.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {
             return Ok(vec![0; streams.sources.len()]);

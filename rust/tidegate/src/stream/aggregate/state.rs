@@ -1,8 +1,8 @@
 //! An aggregation's snapshot, which contains the slice states that windows still need, their keys,
 //! and the rows that functions have chosen.
 //!
-//! Keys and rows are renumbered in an order that depends only on the data. The content of a
-//! snapshot therefore does not depend on the number of threads or the timing of polls.
+//! Keys and rows are renumbered in an order that depends only on the data. Therefore, a snapshot's
+//! content does not depend on the number of threads or the timing of polls.
 
 use std::collections::HashMap;
 

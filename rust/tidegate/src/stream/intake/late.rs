@@ -66,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// Returns the rows in the form in which an operator keeps them. The charge covers the rows.
+    /// Returns the rows in the form in which an operator stores them. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }

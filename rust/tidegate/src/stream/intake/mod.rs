@@ -1,4 +1,4 @@
-//! The sources of an operator, and the gate through which their rows pass.
+//! An operator's sources and the gate through which their rows pass.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -61,7 +61,7 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes to which a source on this side belongs.
+    /// Returns the scopes that include a source on this side.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
@@ -165,7 +165,8 @@ impl Watermarks {
         !all.active[scope].is_empty() || !all.idle[scope].is_empty()
     }
 
-    /// Returns the idle sources, each with the time that the other sources have reached without it.
+    /// Returns the idle sources, each with the time that the other sources have reached in the
+    /// meantime.
     pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
         let mut all = self.0.lock();
         let scope = Scope::All.number();
@@ -278,8 +279,9 @@ impl SourceWatermarks {
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// Returns the open source whose future rows sort first, and the earliest time of those rows.
-    /// For an idle source, this is the earliest possible time of a row after the source resumes.
+    /// Returns the open source whose future rows sort first. Also returns the earliest time of
+    /// those rows. For an idle source, this is the earliest possible time of a row after the source
+    /// resumes.
     fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();

@@ -253,7 +253,7 @@ impl PartnerKind for AsOfTime {
 
 impl AsOfTime {
     /// For each of the first left rows, returns its partner among the kept right rows, or
-    /// [`NO_ROW`].
+    /// [`NO_ROW`] if it has none.
     fn partners(
         &self,
         left: &TimedRows,
@@ -290,8 +290,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Returns which of the first left rows can never have a partner, because their keys are null
-    /// or because they do not satisfy the condition.
+    /// Returns which of the first left rows can never have a partner because their keys are null or
+    /// they do not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;

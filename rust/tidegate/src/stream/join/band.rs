@@ -245,8 +245,8 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
 }
 
 /// Returns the range of time differences between matching rows, if rows are processed in arrival
-/// order. If an index is selected by name, rows are processed in merged order, as in the paper that
-/// describes the index.
+/// order. If an index is selected by name, rows are processed in merged order, as in the paper on
+/// that index.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,
@@ -302,7 +302,7 @@ struct PrepareCodes {
     rows: u64,
     sampled: u64,
     kind: &'static str,
-    /// The number of bytes that a row takes up as part of a record, in addition to its columns.
+    /// The number of bytes that a row takes up in a record, in addition to its columns.
     row_bytes: usize,
     /// True if left and right rows come from the same stream.
     of_one_stream: bool,

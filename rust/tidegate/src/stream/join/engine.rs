@@ -16,7 +16,7 @@ use crate::stream::outcome::Figure;
 use crate::stream::state::store::Store;
 
 /// Computes the values that a row join compares (keys, codes or numbers) from the columns of rows.
-/// Each kind of streaming join has its own implementation of this trait.
+/// Each kind of streaming join implements this trait separately.
 pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The values by which rows are compared.
     type Values<'a>;
@@ -146,8 +146,8 @@ impl<P: Prepare> Engine<P> {
         Ok(())
     }
 
-    /// For this number of rows, returns the maximum number of pairs to compare before results are
-    /// returned.
+    /// Returns the maximum number of pairs to compare before results are returned, for this number
+    /// of rows.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
         let others = if all_match { 1 } else { (rows + self.rows()) as u64 };

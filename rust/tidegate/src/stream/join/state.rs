@@ -1,8 +1,8 @@
 //! The part of a snapshot that a join writes. It contains the rows that later rows may match, and
 //! records which of these rows have already been matched.
 //!
-//! The content does not depend on the number of threads, because rows are written in the order in
-//! which they are kept, and keys are written as columns.
+//! The content does not depend on the number of threads, because rows are written in storage order
+//! and keys are written as columns.
 
 use std::sync::Arc;
 

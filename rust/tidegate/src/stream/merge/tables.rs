@@ -2,8 +2,8 @@
 //!
 //! All rows are already available. Therefore, no row waits for a source, and no gate is needed.
 //! Tables in time order are divided into stretches of consecutive result rows. Each thread merges
-//! one stretch at a time into a batch. Tables whose rows are out of order are merged like streams,
-//! in which late rows are either reordered or rejected.
+//! one stretch at a time into a batch. Tables whose rows are out of order are merged like streams:
+//! late rows are either reordered or rejected.
 
 use std::time::Duration;
 

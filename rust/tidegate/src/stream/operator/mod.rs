@@ -9,7 +9,7 @@
 //! # Interrupted calls
 //!
 //! An interrupted call asks the current step to pause. Long steps check for such requests at points
-//! from which they can resume later; all other steps run to completion. If interrupted steps were
+//! from which they can resume later. All other steps run to completion. If interrupted steps were
 //! undone, their work would be lost, and every engine would have to support undoing them. Finishing
 //! a step in the background could take minutes, during which the operator could do nothing else.
 //!
@@ -452,8 +452,8 @@ impl Operator {
         Ok(reader.take()?.map(Poll::Batch))
     }
 
-    /// Returns the next finished batch, if there is one, in the form in which it is emitted. A
-    /// batch is split if it contains more values than its dictionary indices can address.
+    /// Returns the next finished batch, if any, in the form in which it is emitted. A batch is
+    /// split if it contains more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };

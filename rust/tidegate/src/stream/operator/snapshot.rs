@@ -23,7 +23,7 @@ impl Operator {
     /// the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready yet, the late rows, and the
-    /// results that have not been returned. For all other rows, the snapshot contains the state
+    /// results that have not yet been returned. For all other rows, the snapshot contains the state
     /// that the operator keeps. The content of a snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
@@ -140,9 +140,9 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
 }
 
 /// Divides the results that have not been returned into batches whose sizes depend only on the
-/// number of rows. Otherwise, the sizes of the batches would depend on the number of threads. Later
-/// polls return these batches, both from this operator and from an operator that is restored from
-/// the snapshot.
+/// number of rows. Otherwise, the batch sizes would depend on the number of threads. Later polls
+/// return these batches, both from this operator and from an operator that is restored from the
+/// snapshot.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,

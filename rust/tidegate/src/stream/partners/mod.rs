@@ -1,5 +1,5 @@
-//! Joins of push sources. Each of these joins returns one row per left row, with aggregates of the
-//! left row's partners or with its as-of partner.
+//! Joins of push sources. Each of these joins returns one row per left row, which contains
+//! aggregates of the left row's partners or its as-of partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
@@ -53,7 +53,7 @@ use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
 use kind::{FinalRows, PartnerKind};
 
-/// If more pairs than this have to be compared, the work is deferred, because it would take several
+/// If more pairs than this have to be compared, the work is deferred because it would take several
 /// milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
 

@@ -57,8 +57,8 @@ impl Maker {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// Builds one batch of result rows. Builds several batches if the strings in a column exceed 2
-    /// GiB, or if a dictionary would have more values than its indices can represent.
+    /// Builds one batch of result rows. Builds several batches if a column's strings exceed 2 GiB,
+    /// or if a dictionary would have more values than its indices can represent.
     fn batch(
         &self,
         results: &Results,

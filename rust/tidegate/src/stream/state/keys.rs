@@ -36,8 +36,8 @@ pub(crate) struct KeyNumbers {
 enum KeyNulls {
     /// A key that contains a null matches nothing.
     NoKey,
-    /// A null is a value like any other. The number of the key that consists of a single null, if a
-    /// row has that key.
+    /// A null is a value like any other. If a row's key consists of a single null, the number of
+    /// that key.
     Group(Option<u32>),
 }
 

@@ -1,4 +1,4 @@
-//! Columns whose bytes depend only on their values, at any level of nesting.
+//! Columns whose bytes depend only on their values, at every level of nesting.
 //!
 //! Some parts of a column depend on the rows' history: dictionary codes, the buffers of string
 //! views, the order of lists in list views, and the boundaries between runs of equal values. Plain

@@ -102,7 +102,8 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
-/// The last line of a query's text, if the operator computes a digest of its results.
+/// The last line of a query's text. It is present only if the operator computes a digest of its
+/// results.
 pub(crate) const DIGESTED: &str = "digest: of the results";
 
 /// The advice for a snapshot that belongs to a different query.

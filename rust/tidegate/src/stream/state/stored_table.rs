@@ -152,7 +152,7 @@ where
 {
     /// Checks that the next column has this type and that its buffers match its length. Child
     /// columns are checked in the same way. Returns `None` if a check fails. Offsets are not
-    /// checked here, because arrow-rs checks whether they are in order.
+    /// checked here, because arrow-rs checks their order.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));

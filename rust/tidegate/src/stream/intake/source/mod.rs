@@ -89,8 +89,8 @@ pub struct SourceStats {
     pub name: Arc<str>,
     /// The number of rows that have been pushed.
     pub rows_in: u64,
-    /// The number of rows that were set aside, either because they are late or because their
-    /// intervals are too wide.
+    /// The number of rows that were set aside because they were late or because their intervals
+    /// were too wide.
     pub rows_late: u64,
     /// The time before which rows are no longer accepted, or `None` before the first promise.
     pub watermark: Option<i64>,
