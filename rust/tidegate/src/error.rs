@@ -73,8 +73,7 @@ macro_rules! kinds {
                     Error { kind: ErrorKind::$kind, message: message.into(), cause: None }
                 }
 
-                /// Returns whether the error is of the kind that the constructor with this name
-                /// creates.
+                /// Returns whether the constructor with this name creates errors of this kind.
                 pub fn $is(&self) -> bool {
                     self.kind == ErrorKind::$kind
                 }
@@ -84,7 +83,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// An argument that is invalid for any data, such as `lower > upper` or an unknown `how`.
+    /// An argument that is invalid regardless of the data, such as `lower > upper` or an unknown
+    /// `how`.
     argument, is_argument, Argument;
     /// A column that is missing, duplicated, or of an unsuitable type.
     schema, is_schema, Schema;
@@ -132,7 +132,7 @@ impl Error {
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Error::from_panic(&*panic))
     }
 
-    /// Returns the same error, with a note that it stopped an operator in the middle of its work.
+    /// Adds a note that the error stopped an operator in the middle of its work.
     pub(crate) fn of_operator(self) -> Self {
         self.with(
             "; the operator failed while it was processing rows and cannot continue; create a new \
@@ -150,8 +150,7 @@ impl Error {
         Error { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// If the message begins with the argument `named`, returns the same error with `argument` in
-    /// its place.
+    /// If the message begins with the argument `named`, replaces that name with `argument`.
     pub fn of_argument(self, named: &str, argument: &str) -> Self {
         match self.message.strip_prefix(named) {
             None => self,

@@ -88,8 +88,8 @@ impl OverlapSides {
         OverlapSides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }
 
-    /// A condition whose parts each read a single table is evaluated here and removed from the
-    /// plan.
+    /// If each part of a condition reads only one table, the condition is evaluated here and
+    /// removed from the plan.
     pub(super) fn new(
         plan: &mut JoinPlan,
         (left, of_left): (&Table, Intervals),
@@ -116,7 +116,7 @@ impl OverlapSides {
         self.keys.as_ref().map_or("none", |keys| keys.method)
     }
 
-    /// Returns the columns of the left and the right side, and the number of keys.
+    /// Returns each side's columns and the number of keys.
     fn columns(&self) -> (IntervalColumns<'_>, IntervalColumns<'_>, usize) {
         let keys = self.keys.as_ref();
         let left = self.left.columns(keys.map(|keys| &*keys.left));
@@ -155,11 +155,11 @@ impl OverlapSides {
 /// The intervals of a table's rows.
 pub(super) struct Intervals {
     pub(super) starts: Int64s,
-    /// For each row, the last time at which another row can start and still overlap it. `None`
-    /// means that this time is the start of the row itself.
+    /// For each row, the latest time at which another row can start and still overlap this row.
+    /// `None` means that this time is the start of the row itself.
     pub(super) ends: Option<Int64s>,
-    /// The rows that overlap nothing, because their start or end is missing or because they are too
-    /// short.
+    /// The rows that overlap nothing because they are too short or because their start or end is
+    /// missing.
     pub(super) without: Vec<u32>,
 }
 

@@ -40,13 +40,13 @@ pub(super) enum PartnerPlaces {
     /// The partners are runs of rows with the same key, in time order. Conditions have not been
     /// evaluated yet.
     Runs(Box<TimedPartners>),
-    /// The partners are listed as pairs. Functions read the partners in the order of these times,
-    /// if there are any, and then in the order of right rows.
+    /// The partners are listed as pairs. If times are given, functions read the partners in time
+    /// order. Otherwise, or if times are equal, functions use the order of the right rows.
     Pairs(FoundPairs, Option<Int64s>),
 }
 
-/// For each left row, the right rows with the same key in its interval. The partners are found when
-/// they are requested.
+/// For each left row, the right rows that have the same key and lie in the left row's interval. The
+/// partners are found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
     sides: TableSides,
@@ -108,7 +108,7 @@ impl TimedPartners {
     }
 }
 
-/// The aggregates of a join that has been started.
+/// The aggregates of a join whose partners have been found.
 #[derive(Debug)]
 pub(super) struct PartnerResults {
     plan: PartnersPlan,
@@ -122,8 +122,8 @@ pub(super) struct PartnerResults {
     partners: Option<Box<TimedPartners>>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
-    /// If the left rows belong to a stream, the number of rows in the stream that precede those of
-    /// the table.
+    /// If the left rows belong to a stream, the number of stream rows that precede the table's
+    /// rows.
     before: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ pub(super) struct PartnerFunctions<'a> {
 }
 
 impl PartnerFunctions<'_> {
-    /// Returns the values of the functions for a range of left rows.
+    /// Returns the functions' values for a range of left rows.
     pub(super) fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let all_values = self.of_all_values.as_ref().map(|functions| functions.of(left.clone()));
         self.columns.put_together(self.of_states.of(left), all_values.unwrap_or_default())
@@ -149,14 +149,14 @@ pub(super) struct PartnerRows {
 }
 
 impl PartnerAggregation {
-    /// Finds the partners of the rows of two tables. The rows of the result are built when they are
-    /// read.
+    /// Finds the right table's partners for each row of the left table. The rows of the result are
+    /// built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         self.start_on(left, right, None, None, Driver::new(self.options().threads, stop))
     }
 
     /// Like [`start`](Self::start), but uses existing threads. For a stream, `before` is the number
-    /// of left rows that precede those of `left`.
+    /// of left rows that precede the rows in `left`.
     pub(crate) fn start_on(
         &self,
         left: &Table,

@@ -38,8 +38,8 @@ use crate::query::plan::QueryPlan;
 /// The number of rows whose ends a thread computes at a time.
 const BLOCK_ROWS: usize = 1 << 13;
 
-/// Finds the pairs of two tables. If only the number of pairs is needed, and counting them is less
-/// work, the pairs of each left row are only counted. Also returns the times of right rows.
+/// Finds the pairs of two tables. If only the number of pairs is needed and counting is cheaper,
+/// each left row's pairs are counted without being listed. Also returns the times of right rows.
 ///
 /// If each part of a condition reads a single table, the condition can be evaluated here. The
 /// condition is then removed from the plan.
@@ -83,12 +83,12 @@ pub(super) fn find(
     Ok((FoundPairs { key_method, candidates }, rows.right))
 }
 
-/// Returns the points at which the intervals of left rows and of right rows start and end. The
-/// points are chosen so that two rows are a pair if their intervals overlap.
+/// For each side, returns the points at which its rows' intervals start and end. The points are
+/// chosen so that two rows form a pair if their intervals overlap.
 ///
 /// Two conditions make intervals overlap. The lower end requires the left start to be at or before
-/// the right end. The upper end requires the right start to be at or before the left end. If both
-/// sides have ends, a start can be after its end.
+/// the right end. The upper end requires the right start to be at or before the left end. If ends
+/// are computed from both sides, an interval's start can be after its end.
 fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
     let (lower, upper) = (Endpoint::of(ends.lower.as_ref()), Endpoint::of(ends.upper.as_ref()));
     let own = [Endpoint::Own, Endpoint::Own];
@@ -103,7 +103,7 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 }
 
 impl QueryPlan {
-    /// Returns a start and an end for each row of a side, for an interval join whose ends are
+    /// Returns a start and an end for each of a side's rows, for an interval join whose ends are
     /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
     /// row that matches nothing, the start and the end are both the row's time. A missing time
     /// counts as 0. Returns `None` for other joins.
@@ -150,7 +150,7 @@ fn of_left_rows(
     Ok(row_interval_join(left, right, rows.key_count(), ends, driver)?)
 }
 
-/// One of the two limits of a row's interval.
+/// The start or the end of a row's interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Start,
@@ -173,14 +173,14 @@ impl<'a> Endpoint<'a> {
         end.map_or(Endpoint::Unbounded, Endpoint::Of)
     }
 
-    /// Returns whether the end is computed from columns of this side.
+    /// Returns whether the end is computed from this side's columns.
     fn is_of(self, side: Origin) -> bool {
         matches!(self, Endpoint::Of(end) if end.side() == Some(side))
     }
 }
 
-/// The intervals of one side's rows. For a row that matches nothing, the start is the latest
-/// possible time and the end is the earliest possible time.
+/// The intervals of one side's rows. If a row matches nothing, its interval starts at the latest
+/// possible time and ends at the earliest.
 struct RowIntervals {
     starts: Pages<i64>,
     ends: Pages<i64>,
@@ -188,8 +188,8 @@ struct RowIntervals {
     without: Vec<u32>,
 }
 
-/// The intervals of one side's rows. `are_ordered` specifies that a row whose start is after its
-/// end matches nothing.
+/// The intervals of one side's rows. If `are_ordered` is true, a row whose start is after its end
+/// matches nothing.
 fn intervals(
     table: &Table,
     ts: &[i64],
@@ -237,8 +237,8 @@ fn intervals(
     Ok(RowIntervals { starts: starts.written(), ends: ends.written(), without })
 }
 
-/// Returns the times at which the intervals of a block of rows start or end, or `None` for rows
-/// that match nothing.
+/// For each row in a block, returns the time at which its interval starts or ends, or `None` if the
+/// row matches nothing.
 fn times(
     endpoint: Endpoint<'_>,
     limit: Limit,

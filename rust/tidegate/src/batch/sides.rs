@@ -14,7 +14,7 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 
-/// Returns the keys of two tables, given the number of rows in each table. If there are no key
+/// Returns the two tables' keys, given the number of rows in each table. If there are no key
 /// columns, all rows get the same key.
 pub(super) fn some_keys(
     keys: &mut Option<Keys>,
@@ -29,7 +29,7 @@ pub(super) fn some_keys(
     })
 }
 
-/// If each part of a condition reads a single table, returns the rows of each table that satisfy
+/// If each part of a condition reads only one table, returns the rows of each table that satisfy
 /// the condition. The condition is then removed from the plan.
 pub(super) fn take_one_sided(
     plan: &mut JoinPlan,
@@ -58,7 +58,7 @@ pub(super) struct TableSides {
 }
 
 impl TableSides {
-    /// Returns the columns of the left and of the right side.
+    /// Returns each side's columns.
     pub(super) fn columns(&self) -> (JoinColumns<'_>, JoinColumns<'_>) {
         let keys = self.keys.as_ref();
         (
@@ -67,8 +67,7 @@ impl TableSides {
         )
     }
 
-    /// On each side, removes the keys of all rows that are not kept, so that these rows match
-    /// nothing.
+    /// Removes the keys of rows that are not kept on their side, so that these rows match nothing.
     pub(super) fn keep(&mut self, kept: &[Option<BitSet>; 2]) {
         let rows = (self.left.len(), self.right.len());
         for (side, kept) in kept.iter().enumerate() {
@@ -79,7 +78,7 @@ impl TableSides {
         }
     }
 
-    /// Removes the keys of left rows that are not in `kept`, so that these rows match nothing.
+    /// Removes the keys of left rows that are not in `kept`, so these rows match nothing.
     pub(super) fn keep_left(&mut self, kept: &BitSet) {
         let keys = some_keys(&mut self.keys, (self.left.len(), self.right.len()));
         kept.missing().for_each(|row| keys.left[row] = NO_KEY);

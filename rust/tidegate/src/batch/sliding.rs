@@ -1,5 +1,5 @@
-//! Finds the pairs of two tables with an algorithm from the papers, by passing their rows through a
-//! join over sliding windows.
+//! Finds the pairs of two tables with an algorithm from the papers: a sliding-window join that
+//! receives the tables' rows.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{MAX_ROWS, Matches};
@@ -61,7 +61,7 @@ impl WindowJoin {
         Ok(Matches::of_pairs(&[(left_rows, right_rows)], left.rows(), right.rows(), driver)?)
     }
 
-    /// Returns the maximum number of pairs in a result with a limited number of rows.
+    /// Returns the maximum number of pairs in a result if the number of its rows is limited.
     fn most_pairs(&self) -> Option<u64> {
         self.options.max_rows.filter(|_| self.options.how.pairs())
     }

@@ -32,7 +32,7 @@ pub(crate) struct ColumnPlan {
     left: usize,
     right: usize,
     names: (String, String),
-    /// The type in which the values of both sides are compared.
+    /// The type in which values from the two sides are compared.
     common: DataType,
     within: Within,
     pub(crate) band: Band,
@@ -45,8 +45,8 @@ pub(crate) struct Codes {
     pub(crate) missing: Vec<u32>,
 }
 
-/// The values on one side and, for each of them, the smallest and largest value on the other side
-/// within its band.
+/// The values on one side, each with the smallest and largest value on the other side within its
+/// band.
 pub(crate) struct CodeRanges {
     pub(crate) codes: Int64s,
     pub(crate) low: Vec<i64>,
@@ -330,7 +330,7 @@ fn encode(
 }
 
 /// Rejects unsigned numbers that do not fit in `int64`, because 64-bit codes cannot represent both
-/// them and negative numbers.
+/// such numbers and negative numbers.
 fn check_int64(values: &PrimitiveArray<UInt64Type>, first: u32) -> Result<()> {
     let beyond = (first..)
         .zip(values)

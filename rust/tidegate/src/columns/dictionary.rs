@@ -1,15 +1,15 @@
-//! Concatenates arrays or interleaves their rows when some of them have dictionaries.
+//! Concatenates arrays or interleaves their rows when some of the arrays have dictionaries.
 //!
 //! `arrow-select` either concatenates dictionaries or merges them with a lossy hash table, which
-//! may keep a value more than once. 8-bit or 16-bit indices may then be too narrow even though the
-//! distinct values would fit. For example, concatenating a dictionary of a hundred strings three
-//! times fails, and panics if the strings are string views. Here, such arrays first get a common
-//! dictionary that contains each value used by the rows exactly once.
+//! may store a value more than once. Indices of 8 or 16 bits may then be too narrow even though
+//! they could represent all distinct values. For example, concatenating a dictionary of a hundred
+//! strings three times fails, and panics if the strings are string views. Here, such arrays are
+//! first given a common dictionary that contains each value used by the rows exactly once.
 //!
-//! A dictionary column gets a single dictionary even if there is enough room, because pandas
-//! refuses a dictionary that contains a value twice. Equal dictionaries become one, and different
-//! ones are merged into one that contains all their values in order. For dictionaries within lists
-//! and structs, `arrow-select` is used if there is room for their concatenation.
+//! A dictionary column gets a single dictionary even if the indices have room for more values,
+//! because pandas rejects dictionaries with duplicate values. Equal dictionaries become one, and
+//! different ones are merged into one that contains all their values in order. For dictionaries
+//! within lists and structs, `arrow-select` is used if there is room for their concatenation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub(crate) fn concat(arrays: &[&dyn Array]) -> ArrowResult<ArrayRef> {
     of_one(arrays, &|arrays| arrow_select::concat::concat(arrays))
 }
 
-/// Returns the values at `places`. Each entry of `places` consists of an array's number and a row
-/// in that array.
+/// Returns the values at `places`. Each entry of `places` consists of an array number and a row
+/// number in that array.
 pub(crate) fn interleave(
     arrays: &[&dyn Array],
     places: &[(usize, usize)],
@@ -153,8 +153,8 @@ pub(crate) fn encoded(indices: &DataType, values: &ArrayRef) -> ArrowResult<Arra
 }
 
 /// Returns the same values with one shared dictionary that contains all values from the original
-/// dictionaries. Returns `None` if the arrays already share a dictionary, if they have more than
-/// `most` values in total, or if one dictionary cannot hold all values.
+/// dictionaries. Returns `None` if the arrays already share a dictionary, if their dictionaries
+/// have more than `most` values in total, or if one dictionary cannot hold all values.
 fn shared(arrays: &[&dyn Array], most: usize) -> ArrowResult<Option<Vec<ArrayRef>>> {
     let Some(DataType::Dictionary(indices, _)) = arrays.first().map(|array| array.data_type())
     else {
@@ -273,7 +273,7 @@ fn has_dictionary(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns whether the dictionaries of the arrays, or of their children, have too many values in
+/// Returns whether the dictionaries of the arrays or of their child arrays have too many values in
 /// total.
 fn is_beyond(arrays: &[ArrayData]) -> bool {
     let all = || arrays.iter().map(|array| array.child_data()[0].len()).sum::<usize>();
@@ -325,8 +325,7 @@ fn children(arrays: &[ArrayData], at: usize) -> Vec<ArrayData> {
     arrays.iter().map(|array| array.child_data()[at].clone()).collect()
 }
 
-/// Returns the arrays after replacing the dictionaries at each level of their type with a single
-/// one.
+/// Returns the arrays with one shared dictionary at each level of their type.
 fn with_one(arrays: Vec<ArrayData>) -> ArrowResult<Vec<ArrayData>> {
     let mut made: Vec<Vec<ArrayData>> = vec![Vec::new(); arrays.len()];
     for at in 0..arrays[0].child_data().len() {
@@ -405,7 +404,8 @@ struct ValueNumbers<K: ArrowDictionaryKeyType> {
     /// `None` if values of this type cannot be compared.
     converter: Option<RowConverter>,
     numbers: HashMap<Box<[u8]>, K::Native>,
-    /// The position at which each value first occurs: an array, and a row in that array.
+    /// The position at which each value first occurs: an array number and a row number in that
+    /// array.
     places: Vec<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Distances between values, both as the caller specified them and in the steps of the columns.
+//! Distances between values, as specified by the caller and in the columns' steps.
 
 use std::fmt;
 
@@ -145,7 +145,7 @@ fn not_a_time(column: &str) -> Error {
     ))
 }
 
-/// Returns the shortest decimal number that parses to this float: its digits and their scale. A
+/// Returns the digits and the scale of the shortest decimal number that parses to this float. A
 /// user who writes 0.1 means one tenth.
 fn shortest(float: f64) -> (i128, i32) {
     scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")

@@ -22,7 +22,7 @@ const CALENDAR: [&str; 12] = [
     "mo", "mon", "mons", "month", "months", "q", "quarter", "quarters", "y", "yr", "year", "years",
 ];
 
-/// Formats a duration in the largest unit of which it is a multiple.
+/// Formats a duration as a whole number of the largest possible unit.
 ///
 /// ```text
 /// 90_000_000_000 ──▶ 90s        0 ──▶ 0s
@@ -71,8 +71,8 @@ pub fn parse_duration(text: &str) -> Result<i128> {
     total.map(|total| sign * total).map_err(wrong)
 }
 
-/// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` shows whether it
-/// means months or minutes.
+/// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` determines
+/// whether it means months or minutes.
 fn iso(text: &str) -> std::result::Result<i128, &'static str> {
     const EMPTY: &str = "it has no number; expected a duration such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));

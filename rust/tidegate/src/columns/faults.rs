@@ -1,9 +1,9 @@
 //! Rows for which a condition or a sum cannot be computed.
 //!
 //! A call on tables returns an error for the first such row. An operator cannot return such an
-//! error, because it would stop after processing only some of its rows. Instead, it records these
-//! faults and finishes its step without the affected rows. The operator is then halted until the
-//! user decides how to continue.
+//! error, because the operator would then stop after processing only some of its rows. Instead, the
+//! operator records these faults and finishes its step without the affected rows. The operator is
+//! then halted until the user decides how to continue.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

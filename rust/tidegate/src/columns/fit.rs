@@ -1,4 +1,4 @@
-//! Converts rows to a schema: its columns, their order and their types.
+//! Converts rows to match the columns, column order and types of a schema.
 //!
 //! Frames from different libraries store the same strings in different layouts, and the same
 //! numbers with different widths. Each value is converted exactly, or causes an error.
@@ -25,9 +25,9 @@ pub enum Extra {
     Ignore,
 }
 
-/// Converts batches to `schema`. The columns of the batches can be in a different order, and their
-/// types can differ as long as they hold the same values. In messages, rows are numbered starting
-/// with `first`, which is the number of the first row.
+/// Converts batches to `schema`. The batches' columns can be in a different order. Their types can
+/// differ as long as they represent the same values. In messages, rows are numbered starting with
+/// `first`, which is the number of the first row.
 ///
 /// # Errors
 ///
@@ -71,8 +71,8 @@ pub(crate) fn fit(
     Ok(fitted)
 }
 
-/// Returns the position of each of the schema's columns among the given columns, and checks that
-/// their types fit.
+/// Returns the position of each schema column among the given columns, and checks that the given
+/// columns have suitable types.
 fn places(name: &str, schema: &Schema, given: &Schema, extra: Extra) -> Result<Vec<usize>> {
     let names = |fields: &Schema| {
         let shown: Vec<_> = fields

@@ -32,7 +32,7 @@ const ARROW_TYPE: &str = "[pyarrow]";
 /// reads a value that is not a category, the result is null.
 const ENUM_CATEGORIES: [&str; 2] = ["_PL_ENUM_VALUES2", "_PL_ENUM_VALUES"];
 
-/// Returns the first field, keeping only the metadata on which both fields agree.
+/// Returns the first field with only the metadata on which both fields agree.
 pub(crate) fn of_both(field: &Field, other: &Field) -> Field {
     let mut metadata = field.metadata().clone();
     metadata.retain(|key, value| other.metadata().get(key) == Some(value));
@@ -69,7 +69,8 @@ fn extension(field: &Field) -> Option<(&String, Option<&String>)> {
 }
 
 /// Rejects two different extension types in one column. Values of different extension types can be
-/// stored in the same way but mean different things, such as monthly and daily pandas periods.
+/// stored in the same way but mean different things. Monthly and daily pandas periods are an
+/// example.
 pub(crate) fn check_extensions(
     field: &Field,
     place: &str,
@@ -125,7 +126,8 @@ pub(crate) fn check_categories(
     }
 }
 
-/// Parses an enum's categories in the polars format: each is preceded by its length in bytes.
+/// Parses an enum's categories in the polars format, in which each category is preceded by its
+/// length in bytes.
 fn categories(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (length, rest) = text.split_once(';')?;
@@ -190,8 +192,8 @@ impl<'a> ColumnOrigin<'a> {
     }
 }
 
-/// Returns the metadata of a join's result. It consists of the left side's metadata, but the pandas
-/// metadata describes the columns of the result.
+/// Returns the metadata of a join's result. The left side's metadata is kept, except that the
+/// pandas metadata describes the result's columns.
 pub(crate) fn of_join(
     left: &Schema,
     right: &Schema,
@@ -218,8 +220,8 @@ pub(crate) fn of_partners(
     with_columns(left, described.or_else(|| pandas(left)))
 }
 
-/// Returns the metadata of a result that aggregates groups of rows. This metadata consists only of
-/// the pandas metadata of the result's columns.
+/// Returns the metadata of a result that aggregates groups of rows. Only pandas metadata for the
+/// result's columns is included.
 pub(crate) fn of_groups(
     tables: &[&Schema],
     columns: &[ColumnOrigin<'_>],
@@ -273,8 +275,8 @@ fn said_of(column: &Field, of: &Field, said: &Value) -> Option<Value> {
     Some(said)
 }
 
-/// Returns whether pandas reads the column as a nullable type, in which integers stay exact even if
-/// there are nulls.
+/// Returns whether pandas reads the column as a nullable type. Integers of a nullable type stay
+/// exact even if there are nulls.
 fn is_nullable(said: &Value) -> bool {
     let name = said["numpy_type"].as_str().unwrap_or_default();
     name.ends_with(ARROW_TYPE) || is_masked(name)
@@ -291,7 +293,7 @@ fn is_number(data_type: &DataType) -> bool {
         || matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
 }
 
-/// Returns the pandas type of numbers computed from numbers of a nullable type.
+/// Returns the pandas type for numbers that are computed from a column of a nullable type.
 fn nullable_name(of: &str, data_type: &DataType) -> Option<String> {
     match data_type {
         _ if of.ends_with(ARROW_TYPE) => Some(format!("{}{ARROW_TYPE}", TypeName(data_type))),

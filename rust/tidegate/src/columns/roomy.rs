@@ -54,8 +54,8 @@ fn is_narrow(indices: &DataType) -> bool {
 }
 
 /// Widens the indices of columns whose dictionaries together have more values than the indices can
-/// address. A single dictionary in the result then has room for the values of all chunks and
-/// inputs, as the code that builds results requires.
+/// address. A single dictionary in the result can then hold the values of all chunks and inputs.
+/// The code that builds results requires this.
 ///
 /// `shared` lists the input columns that together become one result column, with one name per
 /// input.
@@ -152,8 +152,8 @@ fn widened(array: &ArrayRef) -> ArrowResult<ArrayData> {
     Ok(DictionaryArray::try_new(keys, dictionary.values().clone())?.into_data())
 }
 
-/// Returns the dictionary with narrower indices. The dictionary keeps all values if they fit, and
-/// otherwise only those used by the rows.
+/// Returns the dictionary with narrower indices. All values are kept if the narrower indices can
+/// address them. Otherwise, only the values that the rows use are kept.
 fn narrowed<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> ArrowResult<ArrayData> {
     let dictionary = array.as_dictionary::<Int32Type>();
     let keys = cast(dictionary.keys(), &K::DATA_TYPE)?;

@@ -1,8 +1,8 @@
 //! Interval ends that differ from row to row, computed from columns of one side.
 //!
 //! An end limits the distance from the left time to right times. If an end is a duration or an
-//! integer, it is the distance itself. If an end is a time, it is a limit for right times, and the
-//! distance is that time minus the left time.
+//! integer, it is the distance itself. If an end is a time, it is the limit for right times. The
+//! distance is then that time minus the left time.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema, TimeUnit};
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 pub enum End {
     /// A fixed distance from the left time, for all rows.
     Fixed(Bound),
-    /// The value of an expression over the columns of one side: a duration, an integer or, for the
+    /// The value of an expression over one side's columns. It is a duration, an integer or, for the
     /// left side, a time. If the value is null, the row matches nothing.
     Computed(Expr),
 }
@@ -66,7 +66,7 @@ enum EndValue {
 }
 
 impl RowEnds {
-    /// Returns whether an end is computed from columns of this side.
+    /// Returns whether an end is computed from this side's columns.
     pub(crate) fn reads(&self, side: Origin) -> bool {
         self.each().any(|end| end.side() == Some(side))
     }
@@ -80,16 +80,16 @@ impl RowEnds {
         [&self.lower, &self.upper].into_iter().flatten()
     }
 
-    /// Returns the interval that contains the right times of all pairs, provided that the computed
-    /// ends are within `most` steps of their rows' times.
+    /// Returns an interval that contains the right times of all pairs if every computed end is
+    /// within `most` steps of its row's time.
     pub(crate) fn within(&self, most: i64) -> Interval {
         let lower = self.lower.as_ref().map(|end| end.fixed().unwrap_or(-most));
         let upper = self.upper.as_ref().map(|end| end.fixed().unwrap_or(most));
         Interval { lower, upper, closed: Closed::Both }
     }
 
-    /// Returns the maximum distance between the ends and the times of a side's rows, or `None` if
-    /// no end of that side is computed.
+    /// Returns the maximum distance between an end computed from this side and its row's time.
+    /// Returns `None` if no end is computed from this side.
     pub(crate) fn width(&self, side: Origin, most: i64) -> Option<Width> {
         let of_side = |end: &&RowEnd| end.side() == Some(side);
         let ends: Vec<_> = self.each().filter(of_side).cloned().collect();
@@ -169,7 +169,7 @@ impl RowEnd {
         }
     }
 
-    /// For each row in a batch, returns the end of the interval in which times on the other side
+    /// For each row in a batch, returns the end of the interval in which the other side's times
     /// match the row. Returns `None` for a row that matches nothing. `ts` contains the times of the
     /// rows. Only columns of the side to which the batch belongs are read.
     pub(crate) fn times(
@@ -209,8 +209,8 @@ pub(crate) struct Width {
 }
 
 impl Width {
-    /// Returns the rows of a batch whose ends are too far from their times. `ts` contains the times
-    /// of the rows.
+    /// Returns the rows of a batch for which an end is too far from the row's time. `ts` contains
+    /// the times of the rows.
     pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
         let mut rows = Vec::new();
         for RowEnd { rule, value, .. } in &self.ends {
@@ -235,8 +235,8 @@ fn expected(unit: Unit) -> &'static str {
     }
 }
 
-/// Returns the number of nanoseconds in a unit of the values and in a step of the time columns (1
-/// for integers). Also returns whether the values are times.
+/// Returns two lengths in nanoseconds: the values' unit and the time columns' step. For integers,
+/// both are 1. Also returns whether the values are times.
 fn meaning(
     argument: &str,
     value: &RowValue,

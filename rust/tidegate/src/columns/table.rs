@@ -13,7 +13,7 @@ use super::names::known;
 use crate::columns::type_name::with_type_names;
 use crate::{Error, Result, shown};
 
-/// Record batches of one schema whose data has been validated.
+/// Record batches that share a schema and whose data has been validated.
 #[derive(Clone, Debug)]
 pub struct Table {
     /// The name of the table in messages, such as `left`, `right` or `streams[2]`.
@@ -113,8 +113,7 @@ impl Table {
         self.batches.iter().map(|batch| batch.column(column).clone()).collect()
     }
 
-    /// Returns a column as a single array, if it consists of a single array and its values have a
-    /// fixed width.
+    /// Returns a column's array if the column consists of a single array of fixed-width values.
     pub(crate) fn whole(&self, column: usize) -> Option<ArrayRef> {
         let values = match self.schema.field(column).data_type() {
             DataType::Dictionary(_, values) => values,
@@ -132,8 +131,7 @@ impl Table {
         }
     }
 
-    /// Converts a row number to the number of the batch that contains the row, and the row's
-    /// position in that batch.
+    /// Converts a row number to the number of the row's batch and the row's position in that batch.
     pub fn locate(&self, row: usize) -> (usize, usize) {
         let mut place = row;
         for (at, batch) in self.batches.iter().enumerate() {

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
 /// Formats a type in the same way as `str()` of a `pyarrow.DataType`.
 ///
-/// A type does not specify whether its dictionary is ordered, so the text always calls it
+/// A type does not record whether its dictionary is ordered, so the text always describes it as
 /// unordered.
 ///
 /// ```
@@ -99,8 +99,7 @@ impl Display for TypeName<'_> {
     }
 }
 
-/// In a string, replaces the names that arrow-rs uses for a type and its child types with their
-/// Python names.
+/// Replaces the arrow-rs names of a type and its child types in a string with their Python names.
 ///
 /// ```
 /// use arrow_schema::DataType;

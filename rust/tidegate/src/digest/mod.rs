@@ -14,21 +14,24 @@
 //! The definition never changes, because a change would make old digests worthless.
 //!
 //! 1. A column has a *kind* (`types.rs`): all types whose values can be equal as keys have the same
-//!    kind. The *header* is the text `tidegate digest 1` and an entry for each column: `;`, the
-//!    length of its name in bytes, `:`, the name, `=` and its kind.
-//! 2. A value is encoded as one byte, possibly followed by more (`rows.rs`): 0 for a null,
-//!    otherwise 1 or 2 and the value. A row consists of the values of the fixed-length columns in
-//!    order, followed by the values of all other columns in order.
+//!    kind. The *header* is the text `tidegate digest 1`, followed by an entry for each column. An
+//!    entry consists of `;`, the length of the column's name in bytes, `:`, the name, `=` and the
+//!    column's kind.
+//! 2. The encoding of a null starts with the byte 0. Any other value is encoded as the byte 1 or 2
+//!    followed by the value (`rows.rs`). A row is encoded as its values in the fixed-length
+//!    columns, followed by its values in all other columns. Both groups are in column order.
 //! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
-//! 4. The order-free state is the sum of the words modulo 2^128: equal rows add up, whereas they
-//!    would cancel out under XOR. The ordered state is the polynomial of the words, `(((w0 b) + w1)
-//!    b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's fingerprint).
-//! 5. A digest is the XXH3-128 of the header's XXH3-128, the number of rows and a state, all
-//!    little-endian, and a byte: 0 for the ordered digest, 1 for the order-free one.
+//! 4. The order-free state is the sum of the words modulo 2^128. In a sum, equal rows add up,
+//!    whereas XOR would cancel them out. The ordered state is the polynomial of the words, `(((w0
+//!    b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's
+//!    fingerprint).
+//! 5. A digest is the XXH3-128 hash of four values: the header's XXH3-128 hash, the number of rows,
+//!    a state, and a byte that is 0 for the ordered digest and 1 for the order-free one. All values
+//!    are little-endian.
 //!
-//! The sum and the polynomial of all rows can be computed from those of individual parts, so each
-//! thread processes some of the parts. For the same reason, the batch that was added last can be
-//! removed again.
+//! The sum and the polynomial for all rows can be computed from the sums and polynomials of
+//! separate parts, so threads process the parts in parallel. For the same reason, the batch that
+//! was added last can be removed again.
 //!
 //! # Trade-offs
 //!
@@ -86,7 +89,7 @@ pub struct Digest {
     state: State,
 }
 
-/// The part of the digest that depends on the rows. The size of this part does not depend on the
+/// The part of the digest that depends on the rows. This part has a fixed size, regardless of the
 /// number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
@@ -121,9 +124,9 @@ impl Digest {
         self.of(self.state.sum, 1)
     }
 
-    /// Returns the order-free state. The sum of the states of all parts of the rows, modulo 2^128,
-    /// equals the state of all rows. The state includes neither the columns' names and kinds nor
-    /// the number of rows.
+    /// Returns the order-free state. If the rows are divided into parts, the sum of the parts'
+    /// states modulo 2^128 equals the state of all rows. The state includes neither the columns'
+    /// names and kinds nor the number of rows.
     pub fn sum(&self) -> u128 {
         self.state.sum
     }
@@ -136,8 +139,8 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The columns must have the same names and the same order as in the
-    /// schema, and their types must be of the same kinds. If the call fails, no rows are added.
+    /// Adds the rows of a batch. The column names, their order and the kinds of the column types
+    /// must match the schema. If the call fails, no rows are added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
         Ok(())
@@ -212,7 +215,7 @@ impl State {
         }
     }
 
-    /// Returns the state of all rows except the last ones, given the state of those last rows.
+    /// Returns this state without the last rows, given the state of those rows.
     fn without(self, last: State) -> State {
         State {
             rows: self.rows - last.rows,

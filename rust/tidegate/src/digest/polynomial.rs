@@ -1,5 +1,5 @@
-//! Polynomials of words modulo the prime 2^127 - 1, as a fingerprint of their order: R. Karp and M.
-//! Rabin, "Efficient randomized pattern-matching algorithms", 1987.
+//! Polynomials of words modulo the prime 2^127 - 1. They serve as a fingerprint of the words'
+//! order. See R. Karp and M. Rabin, "Efficient randomized pattern-matching algorithms", 1987.
 //!
 //! The polynomial of the words `w0 w1 ... wn` is `w0 b^n + w1 b^(n-1) + ... + wn`. The probability
 //! that two sequences of random words have the same value is their length divided by 2^127.
@@ -11,7 +11,7 @@ const PRIME: u128 = u128::MAX >> 1;
 /// it was not chosen for a hidden purpose.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
-/// The value of the polynomial of some words, which is less than the prime.
+/// The value of a polynomial over a sequence of words. The value is less than the prime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Polynomial(u128);
 
@@ -38,7 +38,7 @@ impl Polynomial {
         Polynomial(rest.iter().fold(value, one))
     }
 
-    /// Returns the polynomial of these words followed by `words` other ones, whose polynomial is
+    /// Returns the polynomial of these words followed by `words` more words, whose polynomial is
     /// `later`.
     pub(super) fn then(self, later: Polynomial, words: u64) -> Self {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))

@@ -124,7 +124,7 @@ trait DigestColumn: Send + Sync {
     }
 }
 
-/// Returns the bytes of the values of an array.
+/// Returns the array as a column whose values can be written as bytes.
 #[expect(clippy::too_many_lines, reason = "a flat match with a few lines per type")]
 fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     use DataType::*;

@@ -11,13 +11,12 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An as-of join: matches each row of the left table with the row of the right table that is
-/// nearest in time.
+/// An as-of join, which matches each left row with the right row that is nearest in time.
 ///
-/// A right row is a candidate if all `by` columns are equal, its time lies in the direction that
-/// `strategy` specifies and within `tolerance`, and `predicate` holds. The nearest candidate is the
-/// partner. If several candidates have equal times, the partner is the last of them if they precede
-/// the left row, and the first of them if they follow it.
+/// A right row is a candidate if all `by` columns are equal, `predicate` holds, and its time is
+/// within `tolerance` in the direction that `strategy` specifies. The nearest candidate is the
+/// partner. If several candidates at the nearest time precede the left row, the last of them is the
+/// partner. If these candidates follow the left row, the first of them is the partner.
 ///
 /// This example matches each trade with the last quote of its symbol:
 ///
@@ -167,7 +166,7 @@ impl AsofJoin {
         lines
     }
 
-    /// Returns an explanation of the join of two tables, as shown to users.
+    /// Returns the explanation of a table join, as shown to users.
     fn explain(&self, plan: &AsofPlan) -> String {
         let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {

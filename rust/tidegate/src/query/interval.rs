@@ -16,9 +16,9 @@ use crate::{Error, Result};
 /// An interval join, which selects pairs of rows from two tables.
 ///
 /// A pair `(l, r)` is in the result if all `by` columns are equal, `l.ts + lower <= r.ts <= l.ts +
-/// upper` (`closed` specifies which ends are included) and `predicate` holds. An end of the
-/// interval is either at the same distance for all rows or the value of an expression over the
-/// columns of one side ([`End`]).
+/// upper` (`closed` specifies which ends are included) and `predicate` holds. Each end of the
+/// interval is either a fixed distance or the value of an expression over one side's columns
+/// ([`End`]).
 ///
 /// This example matches each trade with the quotes of its symbol that are at most 2 older:
 ///
@@ -89,8 +89,8 @@ pub(crate) enum IntervalEnds {
     OfRows(RowEnds),
 }
 
-/// The algorithm shown in explanations if one end is computed on the left side and the other on the
-/// right side.
+/// The algorithm shown in explanations if one end is computed from left columns and the other from
+/// right columns.
 const OF_MIXED_ENDS: &str = "lists of the right rows that are open at selected times; a row whose \
                              end is on the wrong side of its time is compared with more rows than \
                              it matches";
@@ -100,7 +100,7 @@ const OF_MIXED_ENDS: &str = "lists of the right rows that are open at selected t
 pub(crate) struct IntervalBounds {
     /// The interval of time differences that covers all pairs.
     pub(crate) interval: Interval,
-    /// On each side, the maximum distance between a computed end and the time of its row.
+    /// For each side, the maximum distance between a computed end and its row's time.
     pub(crate) widths: [Option<Width>; 2],
     /// The maximum distance between a computed end and the time of its row, if any ends are
     /// computed.
@@ -183,7 +183,7 @@ impl IntervalJoin {
     }
 
     /// Returns the interval that covers all pairs of streaming rows, given the maximum distance
-    /// between an end and the time of its row.
+    /// between an end and its row's time.
     pub(crate) fn bounded(
         &self,
         plan: &IntervalPlan,

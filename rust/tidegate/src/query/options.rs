@@ -21,7 +21,7 @@ pub struct JoinOptions {
     pub by: Vec<(String, String)>,
     /// A condition on matching pairs.
     pub predicate: Option<Expr>,
-    /// The kind of join, which determines the rows of the result.
+    /// The kind of join, which determines which rows the result contains.
     pub how: How,
     /// The suffix for right columns whose names also occur on the left side.
     pub suffix: String,
@@ -31,7 +31,7 @@ pub struct JoinOptions {
     pub threads: usize,
     /// The maximum number of rows in the result.
     pub max_rows: Option<u64>,
-    /// The maximum number of rows in a result batch; `None` for batches of a few megabytes.
+    /// The maximum number of rows in a result batch. If `None`, batches take up a few megabytes.
     pub batch_rows: Option<usize>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct JoinPlan {
 }
 
 impl JoinPlan {
-    /// Makes the condition record, in `faults`, every pair for which it cannot be evaluated.
+    /// Configures the condition to record in `faults` every pair for which it cannot be evaluated.
     pub(crate) fn note(&mut self, faults: &Faults) {
         self.predicate = self.predicate.take().map(|predicate| predicate.noting(faults));
     }
@@ -126,7 +126,7 @@ impl JoinPlan {
         })
     }
 
-    /// Returns the line of an explanation that describes how the right rows of a run are looked up.
+    /// Returns the explanation line that describes how runs of right rows are looked up.
     pub(crate) fn describe_index(&self) -> String {
         let runs = "  index      right rows grouped by key, in time order";
         let Some(predicate) = &self.predicate else { return runs.to_owned() };

@@ -12,7 +12,7 @@ use crate::columns::names::known;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
 
-/// The parts of a query that determine the columns of its result.
+/// The parts of a query that determine its result columns.
 pub(crate) struct Shape<'a> {
     pub(crate) how: How,
     pub(crate) keys: &'a [KeyColumn],
@@ -31,8 +31,8 @@ pub(crate) enum OutputColumn {
 }
 
 impl Shape<'_> {
-    /// Returns the columns of the result: those that `columns` selects or, by default, the left
-    /// columns followed by the right columns, except for keys with the same name.
+    /// Returns the result columns that `columns` selects. The default is the left columns followed
+    /// by the right columns, except for keys with the same name.
     pub(crate) fn output(
         &self,
         left: &Schema,
@@ -125,7 +125,7 @@ impl Shape<'_> {
     }
 }
 
-/// Returns the columns of the result, each with the input columns that supply its values.
+/// Returns the result columns, each with the input columns that supply its values.
 fn origins<'a>(
     columns: &[OutputColumn],
     fields: &'a [FieldRef],

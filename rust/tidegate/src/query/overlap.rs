@@ -9,8 +9,8 @@ use crate::columns::table::column;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// An overlap join, which selects pairs of rows whose intervals overlap. Each row has a start and
-/// an end.
+/// An overlap join, which returns the pairs of rows whose intervals overlap. Each row has a start
+/// and an end.
 ///
 /// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`, `r.start <=
 /// l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends: comparisons
@@ -72,7 +72,7 @@ pub(crate) const OF_PAIRS: &str = " + 8 per pair, for up to 4,194,304 pairs at a
 pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at selected times; O(n \
                                    log n + m log m + pairs), however long rows are";
 
-/// The line of an explanation that describes the order of the right rows.
+/// The explanation line that describes the order of the right rows.
 pub(crate) const BY_START: &str =
     "  index      right rows grouped by key, in the order of their starts";
 
@@ -82,8 +82,8 @@ pub(crate) struct OverlapPlan {
     /// The start and end columns of each side.
     pub(crate) columns: [(usize, usize); 2],
     pub(crate) unit: Unit,
-    /// The minimum number of time steps from the later start to the earlier end, which is at least
-    /// 1 if intervals exclude their ends.
+    /// The minimum number of time steps from the later start to the earlier end. It is at least 1
+    /// if intervals exclude their ends.
     pub(crate) least: i64,
     pub(crate) join: JoinPlan,
 }

@@ -1,4 +1,4 @@
-//! Aggregates of the partners of each left row in a join.
+//! Aggregates each left row's partners in a join.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::columns::row_ends::Width;
 use crate::columns::time::{Bound, Unit};
 use crate::{Error, Result, shown};
 
-/// A join that returns one row per left row instead of pairs. Each result row contains the left
-/// row's columns and aggregates of its partners, which are the right rows that an ordinary join
-/// would pair with that left row.
+/// A join that returns one row per left row instead of pairs. Each result row contains a left row's
+/// columns and aggregates of that row's partners. The partners are the right rows with which an
+/// ordinary join would pair the left row.
 ///
 /// This example computes the mean price of the quotes that are at most 2 older than each trade:
 ///
@@ -124,7 +124,7 @@ pub(crate) struct PartnerStreamPlan {
     pub(crate) schema: SchemaRef,
     /// The text that determines the results.
     pub(crate) identity: Identity,
-    /// The lines of the explanation that describe the rows of the result.
+    /// The explanation lines that describe the result rows.
     pub(crate) lines: Vec<String>,
 }
 
@@ -139,9 +139,9 @@ impl PartnerAggregation {
         }
     }
 
-    /// Creates a query that aggregates the partners that `join` determines; the value of its `how`
-    /// is ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only
-    /// left rows with partners.
+    /// Creates a query that aggregates the partners determined by `join`, whose own `how` is
+    /// ignored. `how` is [`How::Left`] to keep all left rows, or [`How::Inner`] to keep only left
+    /// rows with partners.
     pub fn new(mut join: PartnerJoin, aggregates: Vec<Aggregate>, how: How) -> Result<Self> {
         let keeps_all = match how {
             How::Left => true,
@@ -203,7 +203,7 @@ impl PartnerAggregation {
         }
     }
 
-    /// Returns the plan of the aggregates, given the schema of the result's left columns.
+    /// Returns the plan for the aggregates, given the schema of the result's left columns.
     pub(crate) fn plan(&self, of_left: &Schema, right: &Schema) -> Result<PartnersPlan> {
         let (functions, inputs) = FunctionsPlan::of_table(&self.aggregates, "right", right)?;
         let mut fields: Vec<_> = of_left.fields().iter().cloned().collect();
@@ -321,8 +321,8 @@ impl PartnerAggregation {
         self.aggregates.iter().all(is_count)
     }
 
-    /// Returns which left rows the result contains: `left` for all of them, or `inner` for those
-    /// with partners.
+    /// Returns which left rows the result contains: `left` for all of them, or `inner` for only
+    /// those with partners.
     pub fn how(&self) -> &'static str {
         if self.keeps_all { "left" } else { "inner" }
     }

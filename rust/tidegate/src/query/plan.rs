@@ -32,7 +32,7 @@ pub struct QueryPlan {
     pub time: Option<Reach>,
     /// The smallest and the largest time difference within a pair, inclusive; `None` for no limit.
     pub distances: (Option<i64>, Option<i64>),
-    /// The start and end columns of each side, if rows have both.
+    /// Each side's start and end columns, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
     /// True if, for each key, the last right row before the interval can match, no matter how old
     /// it is.
@@ -59,8 +59,8 @@ pub struct Reach {
 /// The difference between two values of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Difference {
-    /// A difference between two times, decimals or integers. Times are in the finer of the two
-    /// sides' units, and decimals in units of their last decimal place.
+    /// A difference between two times, decimals or integers. Times are measured in the finer of the
+    /// two sides' units, and decimals in units of their last decimal place.
     Steps(i64),
     /// A difference between floating-point numbers.
     Float(f64),
@@ -158,7 +158,7 @@ impl QueryPlan {
         QueryPlan { row_ends: Some(ends.clone()), ..plan }
     }
 
-    /// Returns the columns of each side from which interval ends are computed.
+    /// Returns, for each side, the columns from which interval ends are computed.
     pub fn end_reads(&self) -> [Vec<usize>; 2] {
         [Origin::Left, Origin::Right]
             .map(|side| self.row_ends.as_ref().map_or_else(Vec::new, |ends| ends.columns(side)))
@@ -188,7 +188,7 @@ impl QueryPlan {
         [of_left, of_right]
     }
 
-    /// Adds these columns of each side to those that the join reads.
+    /// For each side, adds these columns to those that the join reads.
     pub(crate) fn reading(mut self, columns: [Vec<usize>; 2]) -> Self {
         for (reads, columns) in self.reads.iter_mut().zip(columns) {
             reads.extend(columns);
@@ -208,7 +208,7 @@ pub struct AggregationPlan {
     pub schema: SchemaRef,
     /// The columns that the aggregation reads from each table, in ascending order.
     pub reads: Vec<Vec<usize>>,
-    /// The size, advance and offset of the windows, in the finest unit of the time columns; `None`
-    /// for sessions.
+    /// The windows' size, advance and offset, in the finest unit among the time columns. `None` for
+    /// sessions.
     pub windows: Option<(i64, i64, i64)>,
 }

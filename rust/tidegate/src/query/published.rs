@@ -1,5 +1,5 @@
 //! The joins and aggregations from published papers, which can be selected by name. No other file
-//! in this crate refers to them.
+//! in this crate refers to these joins and aggregations.
 
 use tidegate_operators::band::index::{Ahead, Find};
 use tidegate_operators::interval::streaming::KeyedJoin;

@@ -17,8 +17,8 @@ use super::gather::{demand_texts, fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::interleave as interleave_any;
 
-/// The location of a row: the number of its batch among the gathered batches, and its row number in
-/// that batch.
+/// A row's location: the number of its batch among the gathered batches and its row number in that
+/// batch.
 pub(crate) type Place = (u32, u32);
 
 /// The location of a missing row, which results in nulls.
@@ -96,8 +96,8 @@ fn fixed<T: ArrowNativeType + AnyBitPattern>(
 }
 
 /// Calls `gather` for the rows. If gathering fails, each half of the rows is gathered separately.
-/// An array can hold at most 2 GiB of strings or list items, but any single row fits, because it
-/// came from an array.
+/// An array can hold at most 2 GiB of strings or list items. A single row always fits, because it
+/// was taken from such an array.
 pub(crate) fn in_pieces(
     rows: Range<usize>,
     gather: &mut impl FnMut(Range<usize>) -> Result<()>,

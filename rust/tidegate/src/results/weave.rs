@@ -1,5 +1,5 @@
-//! Combines the rows of several sources, each of which is ordered, into one sequence. The order of
-//! the sequence is specified row by row.
+//! Combines rows from several ordered sources into one sequence. The order of the sequence is
+//! specified row by row.
 //!
 //! ```text
 //! order of sources   0 0 1 0 1
@@ -7,7 +7,7 @@
 //! source 1           x y
 //! ```
 //!
-//! Each value is the next one from its row's source, so no row positions have to be stored or
+//! Each value is the next one from its row's source, so row positions do not have to be stored or
 //! looked up. Instead, one cursor per source moves through the values of that source.
 
 use std::ops::Range;
@@ -116,7 +116,7 @@ pub(crate) fn weave(
 /// Columns that are woven one piece at a time.
 pub(crate) struct Weave<'a> {
     columns: Vec<(&'a Strand<'a>, Option<Box<dyn FixedValues + 'a>>)>,
-    /// The location of each row among the parts, if a column has values of different lengths.
+    /// The location of each row among the parts, if any column has values of different lengths.
     places: Option<(Cursors<PartPlaces>, Vec<Place>)>,
 }
 
@@ -170,7 +170,7 @@ trait FixedValues {
     fn finish(self: Box<Self>, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError>;
 }
 
-/// Interleaves the values of several parts of a column, in result order.
+/// Interleaves values from several parts of a column, in result order.
 struct WovenColumn<'a, T> {
     cursors: Cursors<PartValues<'a, T>>,
     woven: Vec<T>,
@@ -242,8 +242,8 @@ impl<T, I: Iterator<Item = T>> Cursors<I> {
 }
 
 impl<T> Cursors<PartValues<'_, T>> {
-    /// Prefetches the values that will be needed after `rows` more rows. If there are many sources,
-    /// the processor cannot detect that each of them is read sequentially.
+    /// Prefetches the values that will be needed after `rows` more rows. With many sources, the
+    /// processor cannot detect that each source is read sequentially.
     fn announce(&self, rows: usize) {
         let share = rows.div_ceil(self.0.len().max(1));
         for values in self.0.iter().filter_map(|cursor| cursor.part.as_ref()) {

@@ -1,4 +1,4 @@
-//! The maximum time by which the rows from each source can be out of order.
+//! The maximum time by which each source's rows can be out of order.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The memory limit of an operator, and each source's share of it.
+//! An operator's memory limit, and each source's share of this limit.
 //!
 //! ```text
 //! a merge, a join    │ source 0 │ source 1 │             first come, first served          │
@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A fifth of the limit is divided evenly among the sources. A source can always use its share,
-//! regardless of how much the others hold. Therefore, a source for which all others are waiting can
-//! proceed. The bytes of a row count toward the share of its source from the push until the row is
-//! no longer needed. The state of an aggregation belongs to no source, and has its own share, which
-//! is another fifth of the limit.
+//! regardless of how much memory the others hold. Therefore, a source for which all others are
+//! waiting can proceed. A row's bytes count toward its source's share from the push until the row
+//! is no longer needed. An aggregation's state does not belong to any source. It has a separate
+//! share, which is another fifth of the limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,8 +35,8 @@ pub struct Memory(Arc<Mutex<Accounts>>);
 #[derive(Debug)]
 struct Accounts {
     limit: Option<usize>,
-    /// For each source, the number of bytes that it holds, and whether it is open. A closed source
-    /// has no share.
+    /// For each source, the number of bytes that it holds and a flag that is true while it is open.
+    /// A closed source has no share.
     sources: Vec<(usize, bool)>,
     open: usize,
     /// The number of bytes that belong to no source.
@@ -44,11 +44,11 @@ struct Accounts {
     has_state: bool,
     /// The total number of bytes held.
     held: usize,
-    /// The total number of bytes held, except that each holder below its share is counted with its
-    /// full share.
+    /// The total number of bytes held, where each holder below its share counts with its full
+    /// share.
     reserved: usize,
-    /// True if a request has been refused and [`Memory::take_refused`] has not reported the refusal
-    /// yet.
+    /// True if a request has been refused and [`Memory::take_refused`] has not yet reported the
+    /// refusal.
     was_refused: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Refusal {
     /// The total number of bytes held.
     pub(super) held: usize,
     pub(super) limit: usize,
-    /// The number of bytes that are reserved for the shares of other holders.
+    /// The number of bytes that are reserved for other holders' shares.
     pub(super) left: usize,
     /// The maximum number of bytes that the source can hold under the limit while no other source
     /// holds any.
@@ -150,8 +150,8 @@ impl Memory {
         Ok(self.grant(&mut accounts, Holder::Source(source), bytes))
     }
 
-    /// Charges `bytes` that an operator of the same query used to hold, without considering the
-    /// shares of others.
+    /// Charges `bytes` that another operator of the same query used to hold, and ignores other
+    /// holders' shares.
     pub(super) fn charge_restored(&self, holder: Holder, bytes: usize) -> Result<Charge, Refusal> {
         let mut accounts = self.lock();
         let limit = accounts.limit.unwrap_or(usize::MAX);
@@ -314,8 +314,8 @@ impl Refusal {
         )
     }
 
-    /// Reports that the work cannot continue with this limit; `late` is the number of bytes in late
-    /// rows that have not been fetched.
+    /// Returns a message that the work cannot continue with this limit. `late` is the number of
+    /// bytes in late rows that have not been fetched.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
         let Refusal { asked, own, limit, enough_now, .. } = self;
         let late = if late == 0 {

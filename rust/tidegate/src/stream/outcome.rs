@@ -17,7 +17,7 @@ pub enum Poll {
     End,
 }
 
-/// The outcome of a step. In each of these cases, the step may have produced results.
+/// The outcome of a step. Whatever the outcome, the step may have produced results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The step made progress, and there may be more work.
@@ -49,8 +49,8 @@ pub struct Stats {
     /// The time before which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
-    /// The latency in seconds, as the median, the 99th percentile and the maximum. The latency of a
-    /// row is the time from its push until the row has been processed and all results that it makes
+    /// The latency in seconds, as the median, the 99th percentile and the maximum. A row's latency
+    /// is the time from its push until the row has been processed and all results that it makes
     /// final have been produced. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
     /// The number of bytes that count toward the memory limit.

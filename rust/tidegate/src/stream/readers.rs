@@ -61,7 +61,7 @@ impl Log {
     }
 }
 
-/// A reader of the results of an operator. The reader receives all later batches, as well as those
+/// A reader of an operator's results. The reader receives all later batches and all earlier batches
 /// that no other reader had received when this reader was created. Dropping the reader closes it.
 #[derive(Debug)]
 pub struct ResultReader {
@@ -120,8 +120,8 @@ impl ResultReader {
         Ok(Some(batch))
     }
 
-    /// Drops the batches that every reader has read. Records that the batch that was returned last
-    /// has been delivered.
+    /// Drops the batches that every reader has read. Records that the last returned batch has been
+    /// delivered.
     pub(super) fn let_go(&self) {
         self.log.lock().trim();
     }

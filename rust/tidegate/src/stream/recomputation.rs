@@ -15,8 +15,8 @@
 //!
 //! No state is computed in advance. If a step has final results, it takes time proportional to the
 //! number of kept rows. An epoch has at least as many rows as are kept. The cost per row therefore
-//! remains constant if rows arrive faster than the operator is polled. If many small polls each
-//! process many kept rows, they cost more than updating states incrementally would.
+//! remains constant if rows arrive faster than the operator is polled. Many small polls, each of
+//! which processes many kept rows, cost more than updating states incrementally.
 
 use std::fmt::Debug;
 
@@ -218,7 +218,7 @@ impl<J: TableJob> Tactic for Recomputation<J> {
     }
 
     /// Returns true unless the step failed while it was storing or dropping rows. Rows are kept
-    /// until their results have been computed, so a failed computation, for example in a
+    /// until their results have been computed, so a computation that fails, for example in a
     /// user-defined function, can be repeated.
     fn survives(&self, _: &Error) -> bool {
         !self.is_taking && !self.is_half_done

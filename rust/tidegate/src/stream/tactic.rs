@@ -66,8 +66,8 @@ pub(super) trait Tactic: Debug + Send {
         false
     }
 
-    /// Makes the next steps produce the results that are held back, if the number of threads
-    /// affects which results these are.
+    /// If the number of threads affects which results are held back, makes the next steps produce
+    /// the results that are currently held back.
     fn release(&mut self) {}
 
     /// Returns whether a snapshot would interrupt work that is in progress.
@@ -117,7 +117,7 @@ impl Effort {
     }
 }
 
-/// Checks the rest of a snapshot, and charges the bytes of the kept state.
+/// Checks the rest of a snapshot and charges the bytes of the kept state.
 pub(super) type Admit<'a> = dyn FnMut(&mut Reader<'_>, usize) -> Result<Charge> + 'a;
 
 /// The parts that all operators share.

@@ -6,11 +6,11 @@
 //!   time of the left row       90 or more    lag 10
 //! ```
 //!
-//! Every result has a position in time: the time of its later row, the last time at which a row
-//! could have matched, or the end of its window. The positions of future results are at or above
-//! the watermark. Results are emitted in the order of their positions, unless any order is
-//! acceptable. A lag is the maximum amount by which a time can precede the position of its result.
-//! Therefore, lags limit how far times can be out of order, and which times can still occur.
+//! Every result has a position in time: its later row's time, the last time at which a row could
+//! have matched, or the end of its window. The positions of future results are at or above the
+//! watermark. Results are emitted in the order of their positions, unless any order is acceptable.
+//! A lag is the maximum amount by which a time can precede its result's position. Therefore, lags
+//! limit how far times can be out of order and determine which times can still occur.
 
 use arrow_schema::{Field, Schema};
 use tidegate_operators::asof::{AsOf, Strategy};
@@ -43,8 +43,8 @@ pub struct ResultTimes {
     unit: Unit,
     /// The columns of the result that contain the two times, if any.
     columns: [Option<usize>; 2],
-    /// The maximum amount by which each time can precede the position of its result, or `None` if
-    /// there is no limit.
+    /// The maximum amount by which each time can precede its result's position, or `None` if there
+    /// is no limit.
     lags: [Option<i64>; 2],
     /// True if some results may have only one of the two times.
     is_alone: bool,
@@ -109,15 +109,15 @@ impl ResultTimes {
         ResultTimes { in_order: ordered, ..self }
     }
 
-    /// Returns which of the two times the given column of the result contains.
+    /// Returns which of the two times the given result column contains.
     fn named(&self, column: usize) -> Option<ResultTime> {
         let [left, right] = self.columns;
         let is = |one: Option<usize>| one == Some(column);
         is(left).then_some(ResultTime::Left).or(is(right).then_some(ResultTime::Right))
     }
 
-    /// Returns the maximum amount by which a time can precede the position of its result, or `None`
-    /// if there is no limit.
+    /// Returns the maximum amount by which a time can precede its result's position, or `None` if
+    /// there is no limit.
     fn lag(&self, of: ResultTime) -> Option<i64> {
         let [left, right] = self.lags;
         let lag = match of {
@@ -147,8 +147,8 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Returns the promise that the source can make in `unit`, given that no future result of the
-    /// operator has a position below `place`.
+    /// Returns the promise that the source can make in `unit`, given that all future results of the
+    /// operator have positions at or above `place`.
     pub(super) fn promise(self, place: i64, unit: Unit) -> Option<i64> {
         floor(place.saturating_sub(self.lag), self.unit, unit)
     }
@@ -158,7 +158,7 @@ impl Lead {
 #[derive(Clone, Debug)]
 pub(super) struct LedSource {
     pub(super) lead: Lead,
-    /// The maximum time by which rows from the source can be out of order, in the source's unit, or
+    /// The maximum time by which the source's rows can be out of order, in the source's unit, or
     /// `None` if there is no limit.
     pub(super) lateness: Option<i64>,
     /// The result columns from which the source's time is computed, or no columns if the time is a
@@ -166,7 +166,7 @@ pub(super) struct LedSource {
     pub(super) columns: Vec<String>,
 }
 
-/// Determines how a source with this time column receives the results of an operator. Times of the
+/// Determines how a source with this time column receives an operator's results. Times of the
 /// source are compared in `unit`. `of` specifies a time that is computed from the two times of a
 /// result.
 pub(super) fn led(

@@ -23,7 +23,7 @@ use crate::columns::names::known;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 
-/// A boolean expression that has been checked against the schemas of two tables.
+/// A boolean expression that has been checked against two tables' schemas.
 #[derive(Clone, Debug)]
 pub struct Predicate {
     root: TypedOperation,
@@ -32,8 +32,8 @@ pub struct Predicate {
     types: Vec<DataType>,
     /// The column names, for messages.
     names: Vec<String>,
-    /// The record of rows for which the expression cannot be computed. If this field is `None`, a
-    /// row for which the expression cannot be computed causes an error.
+    /// The record of rows for which the expression cannot be computed. If this field is `None`,
+    /// rows for which the expression cannot be computed cause an error.
     faults: Option<Faults>,
 }
 
@@ -206,8 +206,8 @@ impl Predicate {
     }
 }
 
-/// Binds an expression of any type over two tables, and returns it together with the columns that
-/// it reads from each table.
+/// Binds an expression of any type over two tables. Also returns the columns that the expression
+/// reads from each table.
 pub(super) fn bind_value(
     expr: &Expr,
     left: &Schema,
@@ -254,7 +254,7 @@ pub(super) fn bind_with_ends(
     Ok(Predicate::of_bound(root, binder))
 }
 
-/// Converts the times of a column to steps of a unit in which they are known to fit.
+/// Converts a column's times to steps of a unit that can represent all of them.
 fn steps(time: TypedOperation, unit: Option<TimeUnit>) -> Result<TypedOperation> {
     let time = match (&time.data_type, unit) {
         (DataType::Timestamp(_, zone), Some(unit)) => {
@@ -391,8 +391,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a function, `CASE` or `CAST`. This code is separate from [`bind`](Self::bind), which
-    /// occupies one stack frame for each level of an expression.
+    /// Binds a function, `CASE` or `CAST`. This code is kept out of the recursive function
+    /// [`bind`](Self::bind) to keep its stack frames small.
     #[inline(never)]
     fn called(&self, expr: &Expr, text: String) -> Result<TypedOperation> {
         match expr {
@@ -555,7 +555,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Converts operands to a common type in which they can be compared.
+    /// Converts operands to a common type so that they can be compared.
     fn comparable(&self, text: &str, operands: &[&Expr]) -> Result<Vec<TypedOperation>> {
         let mut bound =
             operands.iter().map(|operand| self.bind(operand)).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! Operations whose types are known, and functions that create them.
+//! Typed operations and the functions that create them.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct TypedOperation {
 
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
-    /// One of the gathered columns. The columns of the left side precede those of the right side.
+    /// One of the gathered columns. Left columns precede right columns.
     Column(usize),
     /// An array of one value.
     Scalar(ArrayRef),

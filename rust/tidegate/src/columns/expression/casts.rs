@@ -50,7 +50,8 @@ pub(super) fn converted(
     }
 }
 
-/// Returns the type to which a value of this type is cast, if a cast is possible.
+/// Returns the type that results from casting a value of this type, or `None` if such a cast is
+/// impossible.
 fn target(from: &DataType, to: CastType) -> Option<DataType> {
     let is_number = from.is_numeric() || *from == DataType::Null;
     let data_type = match to {

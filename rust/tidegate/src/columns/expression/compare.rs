@@ -1,5 +1,5 @@
-//! Comparisons, which use Arrow's kernels, except for floats. Arrow compares floats in IEEE
-//! 754's total order, so this module has its own kernels for them.
+//! Comparisons, which use Arrow's kernels, except for floats. Arrow compares floats in IEEE 754's
+//! total order, so this module implements its own kernels for floats.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
@@ -54,7 +54,7 @@ pub(super) fn compare_times(
     Ok((0..rows).map(|row| pair(row).map(|(left, right)| holds(left, right))).collect())
 }
 
-/// Returns the times in nanoseconds, and whether a single time applies to all rows.
+/// Returns the times in nanoseconds. Also returns whether a single time applies to all rows.
 fn times(times: &dyn Datum, step: i64) -> Result<(Vec<Option<i128>>, bool), ArrowError> {
     let (array, is_scalar) = times.get();
     let array = match array.data_type() {

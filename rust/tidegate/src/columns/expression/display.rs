@@ -10,8 +10,8 @@ use super::{
     TimePart, Unary,
 };
 
-/// The precedence of an expression. A subexpression is put in parentheses if its precedence is
-/// lower than its position requires.
+/// The precedence of an expression. A subexpression is parenthesized if its precedence is lower
+/// than its position requires.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Level {
     Or,
@@ -80,8 +80,8 @@ impl Display for SubExpression<'_> {
 }
 
 impl Expr {
-    /// Writes the text of a function, `CASE` or `CAST`. This code is separate from `fmt`, which
-    /// occupies one stack frame for each level of an expression.
+    /// Writes the text of a function, `CASE` or `CAST`. This code is kept out of the recursive
+    /// function `fmt` to keep its stack frames small.
     #[inline(never)]
     fn fmt_called(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,5 @@
-//! Computes the time at which an interval ends from the time of its row and a value of its columns.
+//! Computes the end of an interval from a row's time and from a value computed from the row's
+//! columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
@@ -27,7 +28,7 @@ enum Scale {
     Divide(i64),
 }
 
-/// A number of steps, rounded down, and whether the number is exact.
+/// A number of steps, rounded down, with a flag that is true if the number is exact.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     floor: i128,
@@ -35,8 +36,9 @@ struct Steps {
 }
 
 impl EndRule {
-    /// Creates a rule for values in units of `value` nanoseconds and steps of `step` nanoseconds.
-    /// One of these two units must be a multiple of the other. For integers both are 1.
+    /// Creates a rule for values whose unit is `value` nanoseconds and for steps of `step`
+    /// nanoseconds. Either `value` or `step` must be a multiple of the other. For integers both are
+    /// 1.
     pub(crate) fn new(
         (value, step): (i64, i64),
         is_time: bool,
@@ -95,8 +97,8 @@ impl EndRule {
         floor < -most || floor.saturating_add(i128::from(!is_whole)) > most
     }
 
-    /// Returns whether, for a row on this side, the matching times on the other side start at this
-    /// end. Otherwise, the matching times end there.
+    /// Returns true if times on the other side match a row on this side from this end onward.
+    /// Otherwise, they match up to this end.
     pub(crate) fn is_start(&self, side: Origin) -> bool {
         self.is_lower != (side == Origin::Right)
     }
@@ -136,12 +138,13 @@ impl EndRule {
     }
 }
 
-/// Returns whether a type contains integers, times or durations, which [`whole_numbers`] can read.
+/// Returns whether a type's values are integers, times or durations. [`whole_numbers`] can read
+/// such values.
 pub(crate) fn is_whole_number(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, 0))
 }
 
-/// Returns the values of an array of integers, times or durations.
+/// Returns the values of an array that contains integers, times or durations.
 pub(crate) fn whole_numbers(array: &dyn Array) -> Result<Vec<Option<i128>>, ArrowError> {
     Ok(match array.data_type() {
         DataType::UInt64 => {

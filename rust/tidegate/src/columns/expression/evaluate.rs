@@ -35,8 +35,8 @@ use crate::{Error, Result};
 pub(super) enum BlockPairs<'a> {
     /// A whole block.
     All { columns: &'a [ArrayRef], len: usize },
-    /// The subset of `rows` that is still undecided after the left side of `and` or `or`, a
-    /// condition of `case`, or a value of `coalesce`.
+    /// The subset of `rows` that is still undecided after evaluating the left side of `and` or
+    /// `or`, a `case` condition or a `coalesce` value.
     Some { rows: &'a BlockPairs<'a>, undecided: &'a FilterPredicate },
 }
 
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// Returns the result of a kernel that preserves the number of values.
+    /// Returns the result of a kernel that returns as many values as it receives.
     fn like(&self, array: ArrayRef) -> Value {
         match self {
             Value::Array(_) => Value::Array(array),
@@ -171,8 +171,8 @@ impl TypedOperation {
         }
     }
 
-    /// Evaluates a function or `CASE`. This code is separate from [`evaluate`](Self::evaluate),
-    /// which occupies one stack frame for each level of an expression.
+    /// Evaluates a function or `CASE`. This code is kept out of the recursive function
+    /// [`evaluate`](Self::evaluate) to keep its stack frames small.
     #[inline(never)]
     fn evaluate_called(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
@@ -313,7 +313,7 @@ pub(super) fn arithmetic_kernel(
     }
 }
 
-/// Returns whether any quotient is not null although its divisor is zero.
+/// Returns whether any non-null quotient has a divisor of zero.
 fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {
@@ -347,8 +347,8 @@ fn abs(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// `left and right`, `left or right`. If the right side can fail, it is evaluated only on the pairs
-/// that the left side leaves undecided. A guard therefore prevents the error, and whether a pair
-/// causes an error does not depend on the block that contains it.
+/// that the left side leaves undecided. A guard on the left side therefore prevents the error.
+/// Whether a pair causes an error does not depend on the other pairs in its block.
 fn connect(
     connective: Connective,
     operands: &[TypedOperation; 2],

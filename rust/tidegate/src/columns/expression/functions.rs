@@ -1,4 +1,4 @@
-//! The types and values of functions, of `CASE` and of `coalesce`.
+//! The types and values of functions, `CASE` and `coalesce`.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn case(
     }
 }
 
-/// Converts operands to the type in which they are compared, without dictionaries.
+/// Converts operands to the type in which they are compared, and removes their dictionaries.
 pub(super) fn in_one_type(operands: Vec<TypedOperation>) -> Vec<TypedOperation> {
     let Some(first) = operands.first() else { return operands };
     let to = match leaf(&first.data_type) {
@@ -210,7 +210,7 @@ fn of_text(
 }
 
 impl TextFunction {
-    /// Returns the values of the function, given arrays of its operands' types.
+    /// Returns the function's values. The operands must have the types that the function expects.
     pub(super) fn values(self, operands: &[Value]) -> Result<ArrayRef, ArrowError> {
         let text = || operands[0].array().as_string_view();
         Ok(match self {
@@ -298,7 +298,7 @@ pub(super) fn part_values(part: TimePart, times: &ArrayRef) -> Result<ArrayRef, 
 }
 
 impl Rounding {
-    /// Returns the rounded numbers, which are floats or decimals of this type.
+    /// Returns the rounded numbers as floats or decimals of this type.
     pub(super) fn values(
         self,
         numbers: &ArrayRef,

@@ -3,16 +3,17 @@
 //!
 //! A *part* is a maximal subexpression over one side, which is computed once per row.
 //!
-//! - For integers, parts and constants are collected. The sum or difference of one number from the
-//!   left row and one from the right row is compared with a constant. The comparison is exact if no
-//!   pair overflows in the original form. An [`Overflow`](super::overflow::Overflow) monitors this.
+//! - For integers, parts and constants are collected. A constant is compared with the sum or
+//!   difference of a number from the left row and a number from the right row. The comparison is
+//!   exact if no pair overflows in the original form. An [`Overflow`](super::overflow::Overflow)
+//!   monitors this.
 //! - For floats, each operation rounds, so parts cannot be collected. However, rounding is
-//!   monotone. An operation with a constant can therefore be undone: the operands that satisfy the
-//!   comparison are all those at or above some bound, or all those at or below it ([`Turn`]). A
-//!   single sum or difference of two parts remains.
-//! - If a comparison of floats has a single part on one side, operations with parts from the
-//!   other side are undone in the same way, row by row. The single part is compared with the
-//!   resulting number.
+//!   monotone. An operation with a constant can therefore be undone: a single bound separates the
+//!   operands that satisfy the comparison from those that do not ([`Turn`]). A single sum or
+//!   difference of two parts remains.
+//! - If one side contributes a single part to a float comparison, operations with the other side's
+//!   parts are undone in the same way, row by row. The single part is compared with the resulting
+//!   number.
 //!
 //! Everything else yields `None` and is evaluated pair by pair.
 
@@ -176,7 +177,7 @@ impl Forms {
         }
     }
 
-    /// Registers an expression over both sides so that overflow is detected.
+    /// Registers an expression that reads both sides so that overflow in it is detected.
     fn watch(&mut self, form: &TypedOperation) {
         if self.reads_both(form) {
             self.found.watched.push(form.clone());
@@ -289,7 +290,7 @@ impl Forms {
         }
     }
 
-    /// Returns how many parts each side has.
+    /// Returns the number of parts on each side.
     fn parts(&self, bound: &TypedOperation) -> (usize, usize) {
         match reads(bound, self.left_columns) {
             (true, true) => bound
@@ -301,8 +302,8 @@ impl Forms {
         }
     }
 
-    /// Converts a comparison of floats, `form <order> than`, if `form` contains the only part that
-    /// reads one of the sides.
+    /// Converts the float comparison `form <order> than` if one side is read only by a single part,
+    /// which is in `form`.
     fn turn(
         &mut self,
         form: &TypedOperation,
@@ -370,8 +371,8 @@ fn negated(bound: TypedOperation) -> TypedOperation {
     }
 }
 
-/// An expression over one side, which is computed once per row, and the factor by which it is
-/// multiplied.
+/// An expression over one side and the factor by which it is multiplied. The expression is computed
+/// once per row.
 #[derive(Clone)]
 struct Addend {
     bound: TypedOperation,

@@ -1,6 +1,6 @@
-//! Typed expressions. The `where` of a join is a predicate over pairs of a left and a right row,
-//! and the `where` of an aggregation is a predicate over single rows. Other expressions compute
-//! values of single rows.
+//! Typed expressions. A join's `where` is a predicate over pairs, each of which consists of a left
+//! row and a right row. An aggregation's `where` is a predicate over single rows. Other expressions
+//! compute values of single rows.
 //!
 //! ```text
 //! text ──parse_sql──▶ Expr ──Predicate::bind──▶ Predicate ──evaluate──▶ one bit a pair
@@ -10,39 +10,40 @@
 //!                                                        (split.rs)
 //! ```
 //!
-//! An [`Expr`] contains no types. [`Predicate::bind`] checks the expression once against two
-//! schemas and determines the type of every operation. [`Predicate::evaluate`] then runs Arrow
-//! kernels over blocks of candidate pairs.
+//! An [`Expr`] is untyped. [`Predicate::bind`] checks the expression once against two schemas and
+//! determines the type of every operation. [`Predicate::evaluate`] then runs Arrow kernels over
+//! blocks of candidate pairs.
 //!
 //! # Meaning
 //!
 //! - Nulls: SQL's three-valued logic. A pair whose predicate is null does not match.
-//! - Comparisons convert without loss: integers of any width and sign compare exactly (`int64` with
-//!   `uint64` as `decimal128`), and so do decimals with decimals or integers. A float and any other
-//!   number are compared as `float64`. Strings and binary values are compared by their bytes,
-//!   regardless of their layout. Times are compared in the finer unit, and a date is treated as
-//!   midnight on that date. Times with a time zone cannot be compared with times without one. All
-//!   other comparisons are schema errors.
-//! - Floats compare as in IEEE 754, not in Arrow's total order: NaN is not equal to, less than or
-//!   greater than any value, including itself (so `NaN != NaN` is true), and `-0.0 = 0.0`.
+//! - Comparisons convert values without loss. Integers of any width and sign are compared exactly
+//!   (`int64` with `uint64` as `decimal128`), and so are decimals with other decimals or with
+//!   integers. A float and any other number are compared as `float64`. Strings and binary values
+//!   are compared byte by byte, regardless of their layout. Times are compared in the finer unit,
+//!   and a date is treated as midnight on that date. Times with a time zone cannot be compared with
+//!   times without one. All other comparisons are schema errors.
+//! - Floats are compared as in IEEE 754, not in Arrow's total order. NaN is not equal to, less than
+//!   or greater than any value, including itself, so `NaN != NaN` is true. `-0.0 = 0.0` is also
+//!   true.
 //! - Arithmetic uses `int64`, or `float64` if one side is a float. Arithmetic with decimals or
-//!   `uint64` is exact, in `decimal128` or `decimal256`. `/` is always a true division in
-//!   `float64`, and `%` has the sign of the dividend. Subtracting two times yields a duration, and
+//!   `uint64` is exact, in `decimal128` or `decimal256`. `/` always divides in `float64`, and the
+//!   result of `%` has the sign of the dividend. Subtracting two times yields a duration, and
 //!   adding a duration to a time or subtracting it yields a time. A duration times an integer is a
 //!   duration, and a duration divided by a duration is a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
 //!   backslash in a `LIKE` pattern has no special meaning.
-//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of the values are
-//!   converted to the type in which they would be compared. `CAST` is exact: a value that the type
-//!   cannot represent is a data error. Decimal digits are the exception: a cast to an integer
-//!   truncates them, and a cast to a decimal rounds them.
+//! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are
+//!   converted to a common type, which is the type for comparing them. `CAST` is exact: a value
+//!   that the type cannot represent is a data error. Decimal places are the exception: a cast to an
+//!   integer truncates them, and a cast to a decimal rounds them.
 //! - `substr` counts characters from 1. No characters are returned for positions before the first
 //!   one. `round` rounds half away from zero. `floor`, `ceil` and `round` return a decimal for a
 //!   decimal, and a float for a float.
-//! - Overflow is a data error that names the expression, and so is division by zero if either
+//! - Overflow causes a data error that names the expression. So does division by zero if either
 //!   operand is an integer or a decimal. Floats follow IEEE 754. `and` and `or` evaluate their
-//!   right side only if the left side has not decided the result, so `right.size != 0 and
-//!   left.amount / right.size > 2` is safe.
+//!   right side only if the left side does not determine the result. For example, `right.size != 0
+//!   and left.amount / right.size > 2` is safe.
 //!
 //! # Files
 //!
@@ -84,8 +85,7 @@ pub use sql::{parse_row_sql, parse_sql};
 pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};
 
-/// The table to which a column belongs: one of the two tables of a join, or the table of an
-/// aggregation.
+/// The table to which a column belongs: one of a join's two tables, or an aggregation's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The left table.
@@ -331,7 +331,7 @@ pub enum ScalarFunction {
 }
 
 impl ScalarFunction {
-    /// Every function, with its name and the minimum and maximum number of its arguments.
+    /// All functions, each with its name and its minimum and maximum number of arguments.
     const ALL: [(ScalarFunction, &'static str, usize, usize); 11] = [
         (ScalarFunction::Coalesce, "coalesce", 1, 100),
         (ScalarFunction::Lower, "lower", 1, 1),

@@ -21,14 +21,14 @@ use crate::columns::cast::cast;
 /// The smallest and largest numbers.
 type NumberRange = (i64, i64);
 
-/// An integer expression over both sides, and the ranges of its parts. The parts are its maximal
+/// An integer expression over both sides, with the ranges of its parts. The parts are its maximal
 /// subexpressions over one side.
 #[derive(Clone, Debug)]
 pub(super) struct Overflow {
     form: TypedOperation,
     left_columns: usize,
-    /// The parts in the order in which they are written. The range is `None` as long as no row has
-    /// contained a number.
+    /// The parts in the order in which they appear in the expression. The range is `None` as long
+    /// as no row has contained a number.
     parts: Vec<(TypedOperation, Option<NumberRange>)>,
 }
 
@@ -58,8 +58,8 @@ impl Overflow {
         Some(self.range(&self.form, &mut ends).is_err())
     }
 
-    /// Returns the range of an expression, given the ranges of its parts in order, or `None` if it
-    /// has no value.
+    /// Returns the range of an expression, given the ranges of its parts in order. Returns `None`
+    /// if the expression has no values.
     fn range(
         &self,
         bound: &TypedOperation,

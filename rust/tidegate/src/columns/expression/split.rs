@@ -2,10 +2,10 @@
 //! residual predicate.
 //!
 //! A conjunct such as `left.x BETWEEN right.a - 10 AND right.a + 10` or `abs(left.x - right.x) <=
-//! 5` compares a number from the left row with one from the right row. Each number is a column, or
-//! an expression over one side, which is computed once per row instead of once per pair. Linear
-//! forms over both sides are first split into such numbers (`linear.rs`). A pushed conjunct yields
-//! the same value as the evaluator, including rounding.
+//! 5` compares a number from the left row with a number from the right row. Each number is read
+//! from a column or computed by an expression over one side. Such an expression is evaluated once
+//! per row instead of once per pair. Linear forms over both sides are first split into such numbers
+//! (`linear.rs`). A pushed conjunct yields the same value as the evaluator, including rounding.
 //!
 //! The order of evaluation does not change observably. No conjunct is moved ahead of one that can
 //! fail, because the latter would then be evaluated for fewer pairs.
@@ -37,12 +37,13 @@ struct Conjunct {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pushable {
     pub(super) pushed: Vec<PushedComparison>,
-    /// Integer expressions over both sides. The comparisons do not compute these expressions as
-    /// they are written, so overflow is monitored.
+    /// Integer expressions over both sides. The comparisons do not compute these expressions in
+    /// their original form, so overflow is monitored.
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison of one number from each side, which is pushed down into a scan.
+/// A comparison that is pushed down into a scan. It compares a number from one side with a number
+/// from the other.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,
@@ -189,8 +190,8 @@ impl Predicate {
         (Vec::new(), Some(self.clone()))
     }
 
-    /// Returns, for each side, the conjuncts that read only its columns. Returns `None` if a
-    /// conjunct reads both sides, or can fail for a row that is not in any pair.
+    /// Returns, for each side, the conjuncts that read only that side's columns. Returns `None` if
+    /// a conjunct reads both sides, or can fail for a row that is not in any pair.
     pub(crate) fn by_side(&self) -> Option<[Option<Predicate>; 2]> {
         let left_columns = self.columns(Origin::Left).len();
         let mut sides: [Vec<TypedOperation>; 2] = [Vec::new(), Vec::new()];
@@ -207,7 +208,7 @@ impl Predicate {
         }))
     }
 
-    /// Returns the number of conjuncts that a scan can test, and the number of all conjuncts.
+    /// Returns the number of conjuncts that a scan can test, and the total number of conjuncts.
     pub(crate) fn comparisons(&self) -> (usize, usize) {
         let conjuncts = self.conjuncts();
         (conjuncts.iter().filter(|conjunct| conjunct.pushable.is_some()).count(), conjuncts.len())

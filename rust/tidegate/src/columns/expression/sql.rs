@@ -28,7 +28,8 @@ use crate::{Error, Result, shown};
 /// level takes stack space.
 const MAX_OPERATORS: usize = 200;
 
-/// Messages quote a `where` up to this length, so that users can find the position of the error.
+/// The maximum length of the part of a `where` that messages quote so that users can locate the
+/// error.
 const SHOWN: usize = 2000;
 
 /// The maximum nesting depth of parentheses, calls and prefix operators, as counted by the parser.
@@ -157,7 +158,7 @@ impl Dialect for Where {
 }
 
 /// Returns the tokens, without spaces and comments. A word next to a dot is always a name, even if
-/// it is a keyword: `left.case` and `right.date` are columns.
+/// it is a keyword. For example, `left.case` and `right.date` are columns.
 fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     let tokens =
         Tokenizer::new(&Where, text).tokenize_with_location().map_err(|error| error.to_string())?;
@@ -254,8 +255,8 @@ fn unsupported(tree: &ast::Expr) -> String {
     )
 }
 
-/// Converts a function, `CASE` or `CAST`. This code is separate from [`expression`], which occupies
-/// one stack frame for each level of the tree.
+/// Converts a function, `CASE` or `CAST`. This code is kept out of the recursive function
+/// [`expression`] to keep its stack frames small.
 #[inline(never)]
 fn called(tree: ast::Expr) -> Result<Expr, String> {
     match tree {

@@ -1,5 +1,5 @@
-//! Inverts floating-point operations by finding the number at which a comparison of their result
-//! becomes true or false.
+//! Inverts floating-point operations by finding the number at which a comparison of the result
+//! changes between true and false.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::Arithmetic;
 
 /// Represents `x + by <order> than`, or the same with another operation, as a comparison of `x`.
 ///
-/// Rounding is monotone. The numbers that satisfy the comparison are therefore all those at or
-/// above some bound, or all those at or below it. This bound is found by a search that applies the
+/// Rounding is monotone. The comparison is therefore satisfied either by all numbers at or above
+/// some bound or by all numbers at or below it. This bound is found by a search that applies the
 /// operation itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
@@ -27,14 +27,14 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Returns the comparison of `x` with a constant. Returns `None` if there is no such
-    /// comparison, or if it holds for all numbers or for no number.
+    /// comparison, or if it is satisfied by every number or by no number.
     pub(super) fn of_constant(self, by: f64, than: f64) -> Option<(Order, f64)> {
         self.order_found(Some(by))?;
         Order::turn_of_float(self.near(by, than), |x| self.holds(x, by, than))
     }
 
-    /// Returns the order in which `x` is compared, or `None` if the operation is not monotone in
-    /// `x` or depends on a factor that is not constant.
+    /// Returns the order in which `x` is compared. Returns `None` if the operation is not monotone
+    /// in `x` or depends on a factor that is not constant.
     pub(super) fn order_found(self, by: Option<f64>) -> Option<Order> {
         let falls = match self.operator {
             Arithmetic::Add => false,
@@ -47,13 +47,13 @@ impl Turn {
         Some(if is_less { Order::LessOrEqual } else { Order::GreaterOrEqual })
     }
 
-    /// Returns the number with which `x` is compared in each row, or NaN if the comparison holds
-    /// for no `x`.
+    /// For each row, returns the number with which `x` is compared, or NaN if no `x` satisfies the
+    /// comparison.
     ///
     /// # Errors
     ///
-    /// Returns an error if the numbers that satisfy the comparison do not form a range with the
-    /// single bound that the order requires. This error occurs if the comparison holds for an
+    /// Returns an error if the numbers that satisfy the comparison do not form a range with a
+    /// single bound, as the order requires. This error occurs if the comparison holds for an
     /// infinity but not for NaN, which operations on infinities can produce.
     pub(super) fn found(self, by: &ArrayRef, than: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let (by, than) = (by.as_primitive::<Float64Type>(), than.as_primitive::<Float64Type>());

@@ -1,4 +1,4 @@
-//! The typing rules, which determine the types in which values are compared and computed.
+//! The typing rules, which determine the types for comparing and computing values.
 
 use arrow_schema::DataType::{
     self, Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128,
@@ -17,8 +17,7 @@ const UTC: &str = "+00:00";
 /// A decimal type that can hold every `uint64`.
 const UINT64_DECIMAL: DataType = Decimal128(20, 0);
 
-/// Returns the type of the values. For a dictionary, this is the type of the values that it
-/// encodes.
+/// Returns the type of the values. For a dictionary, this is the type of the dictionary's values.
 pub(super) fn leaf(data_type: &DataType) -> &DataType {
     match data_type {
         DataType::Dictionary(_, values) => values,
@@ -96,7 +95,7 @@ fn times(left: &DataType, right: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns whether an integer type is signed, and its number of bits.
+/// Returns whether an integer type is signed. Also returns its width in bits.
 fn integer(data_type: &DataType) -> Option<(bool, u8)> {
     Some(match data_type {
         Int8 => (true, 8),
@@ -128,8 +127,8 @@ fn common_integer((left_signed, left): (bool, u8), (right_signed, right): (bool,
     }
 }
 
-/// Returns the precision and scale of decimals that can hold every value of an integer or decimal
-/// type.
+/// Returns the precision and scale of a decimal type that can represent every value of an integer
+/// or decimal type.
 fn digits(data_type: &DataType) -> Option<(i16, i16)> {
     let (precision, scale) = match data_type {
         Int8 | UInt8 => (3, 0),
@@ -152,8 +151,8 @@ fn decimal_type(precision: i16, scale: i16) -> Option<DataType> {
     }
 }
 
-/// Returns the unit of an instant, and whether it has a time zone. A date is treated as midnight on
-/// that day.
+/// Returns an instant's unit. Also returns whether the instant has a time zone. A date is treated
+/// as midnight on that day.
 fn instant(data_type: &DataType) -> Option<(TimeUnit, bool)> {
     match data_type {
         Date32 => Some((TimeUnit::Second, false)),
@@ -174,7 +173,7 @@ fn time_type(unit: TimeUnit) -> DataType {
     }
 }
 
-/// Returns the reason that two similar types are incompatible, or an empty string if the reason is
+/// Returns the reason why two similar types are incompatible, or an empty string if the reason is
 /// evident from the types.
 pub(super) fn hint(left: &DataType, right: &DataType) -> &'static str {
     match (instant(left), instant(right)) {
@@ -252,7 +251,7 @@ pub(super) fn computed(data_type: &DataType) -> Option<DataType> {
     })
 }
 
-/// Returns the type of a literal, regardless of other values.
+/// Returns the default type of a literal.
 pub(super) fn literal_type(literal: &Literal) -> DataType {
     match literal {
         Literal::Null => Null,
@@ -276,8 +275,8 @@ pub(super) fn literal_type(literal: &Literal) -> DataType {
     }
 }
 
-/// Returns the type of a literal that is combined with a value of another type. This is the type of
-/// that value if it can hold the literal exactly, so the column does not have to be cast.
+/// Returns the type of a literal that is combined with a value of another type. If that other type
+/// can represent the literal exactly, it is returned, so the column does not have to be cast.
 pub(super) fn literal_type_beside(literal: &Literal, other: &DataType) -> DataType {
     let exact_in_f32 = |value: f64| f64::from(value as f32) == value || value.is_nan();
     match (literal, leaf(other)) {

@@ -11,7 +11,7 @@ use super::evaluate::BlockPairs;
 use super::{Expr, Origin};
 use crate::{Error, Result, shown};
 
-/// An expression over the columns of one of two tables, checked against their schemas.
+/// An expression over one table's columns, checked against the schemas of two tables.
 #[derive(Clone, Debug)]
 pub(crate) struct RowValue {
     /// The argument in which the expression was passed, for error messages.
@@ -77,7 +77,7 @@ impl RowValue {
         &self.root.text
     }
 
-    /// Returns the value of the expression for each row in a batch from its side.
+    /// Evaluates the expression for each row in a batch from the side that the expression reads.
     ///
     /// # Errors
     ///
@@ -91,8 +91,8 @@ impl RowValue {
     }
 }
 
-/// The condition that a time on the other side does not lie beyond an end that is computed from
-/// columns on this side.
+/// The condition that a time on the other side does not lie beyond an end computed from this side's
+/// columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndCondition<'a> {
     /// The argument in which the end was passed.

@@ -100,7 +100,7 @@ fn number_codes(
     Ok(())
 }
 
-/// Returns the values of a dictionary, and the position of each row's value.
+/// Returns a dictionary's values and, for each row, the position of its value.
 fn decoded(dictionary: &dyn AnyDictionaryArray) -> Result<(LargeBinaryArray, UInt32Array)> {
     let values = cast(dictionary.values(), &DataType::LargeBinary)?.as_binary::<i64>().clone();
     let codes = match dictionary.keys().as_primitive_opt::<Int32Type>() {

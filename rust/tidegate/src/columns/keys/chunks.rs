@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 
 use crate::columns::table::Table;
 
-/// The chunks of a column, and the row at which each chunk starts.
+/// A column's chunks and the row number at which each chunk starts.
 pub(super) struct ColumnChunks {
     pub(super) arrays: Vec<ArrayRef>,
     pub(super) starts: Vec<usize>,
@@ -26,8 +26,8 @@ impl ColumnChunks {
         *self.starts.last().expect("a start and the end")
     }
 
-    /// Returns the parts of chunks that make up a range of rows. Each part consists of a chunk
-    /// number and a range within that chunk.
+    /// Divides a range of rows into parts, each of which lies within one chunk. Each part consists
+    /// of a chunk number and a range within that chunk.
     pub(super) fn pieces(&self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let bounds = self.starts.windows(2).enumerate();
         bounds.filter_map(move |(chunk, bounds)| {

@@ -1,17 +1,18 @@
 //! Converts key columns to dense numbers: equal keys get equal numbers, regardless of the columns'
 //! layouts.
 //!
-//! The keys of the right side are numbered in parts by several threads, and the keys of the left
-//! side are looked up. A key gets [`NO_KEY`](tidegate_operators::rows::NO_KEY) if it contains a
-//! null, or if it is a left key that does not occur on the right.
+//! Several threads number the right side's keys in parts. The left side's keys are then looked up.
+//! A key gets [`NO_KEY`](tidegate_operators::rows::NO_KEY) if it contains a null. Left keys that do
+//! not occur on the right side also get `NO_KEY`.
 //!
 //! There are three methods, depending on the type of the key:
 //!
 //! - *direct*: for a single column of 64-bit integers whose range of values is only slightly larger
 //!   than the number of rows. Each number is the key's distance from the smallest key.
 //! - *integers*: a hash table of integers, for any other single column of 64-bit integers.
-//! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged; other
-//!   types and multiple columns are encoded by `arrow-row`, in which equal keys have equal bytes.
+//! - *bytes*: a hash table of byte strings. Strings and binary values are used unchanged. Other
+//!   types and multiple columns are encoded by `arrow-row`, which encodes equal keys as equal
+//!   bytes.
 //!
 //! # Files
 //!
@@ -47,7 +48,7 @@ use crate::{Error, Result};
 const KEY_TYPES: &str =
     "keys can be integers, floats, booleans, strings, bytes, decimals, dates or timestamps";
 
-/// A pair of columns whose values must be equal, and the type in which these values are compared.
+/// A pair of columns whose values must be equal, with the type in which the values are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyColumn {
     pub(crate) left: usize,
@@ -170,7 +171,8 @@ pub(crate) enum SideKeys<'a> {
 }
 
 impl<'a> SideKeys<'a> {
-    /// Returns whether the keys in these columns are words. Otherwise, they are byte strings.
+    /// Returns whether the keys in these columns are 64-bit words. Otherwise, they are byte
+    /// strings.
     pub(crate) fn are_words(columns: &[KeyColumn]) -> bool {
         matches!(columns, [column] if is_word(&column.common))
     }

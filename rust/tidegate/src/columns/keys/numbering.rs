@@ -26,7 +26,7 @@ pub(crate) struct Keys {
     pub(crate) right: Pages<u32>,
     /// One more than the largest number in use.
     pub(crate) count: usize,
-    /// The smallest key, if each key's number is its distance from that key.
+    /// The smallest key, if keys are numbered by their distance from it.
     pub(crate) smallest: Option<i64>,
     /// The method by which the numbers were computed, as shown to users.
     pub(crate) method: &'static str,
@@ -48,13 +48,13 @@ pub(super) trait KeyColumns: Sync {
 
     fn rows(&self) -> usize;
 
-    /// Calls `each` with every key in a range of rows, in order, and with `None` for a key that
-    /// contains a null.
+    /// Calls `each` with the key of each row in a range, in order. A key that contains a null is
+    /// passed as `None`.
     fn for_each(&self, rows: Range<usize>, each: impl FnMut(Option<&Self::Key>)) -> Result<()>;
 
-    /// Writes the number of the key in each row of a range, in order. A key that contains a null
-    /// gets [`NO_KEY`]. If several rows are known to have equal keys, `number_of` can be called
-    /// only once for all of them.
+    /// Writes the key number of each row in a range, in order. A key that contains a null gets
+    /// [`NO_KEY`]. If several rows are known to have equal keys, `number_of` can be called only
+    /// once for all of them.
     fn write_numbers(
         &self,
         rows: Range<usize>,

@@ -1,4 +1,4 @@
-//! The types of keys, which determine whether and how keys can be compared for equality.
+//! The types of keys. They determine whether and how two keys can be compared for equality.
 
 use arrow_schema::{DataType, TimeUnit};
 
@@ -49,8 +49,8 @@ pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType>
 }
 
 /// If columns of these types can contain both negative integers and integers that need all 64
-/// unsigned bits, returns a type that can hold both. No 64-bit integer type can hold all of these
-/// values.
+/// unsigned bits, returns a type that can represent both. No 64-bit integer type can hold all of
+/// these values.
 pub(crate) fn beyond_64_bits(types: &[&DataType]) -> Option<DataType> {
     let plain = |t: &&DataType| match t {
         DataType::Dictionary(_, values) => (**values).clone(),
@@ -73,8 +73,8 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
     if rank(a) >= rank(b) { a } else { b }
 }
 
-/// Returns whether values of the type are equal if and only if their 64-bit words are equal,
-/// provided that floats are in canonical form.
+/// Returns whether values of this type can be compared for equality as 64-bit words, provided that
+/// floats are in canonical form.
 pub(crate) fn is_word(data_type: &DataType) -> bool {
     use DataType::{Boolean, Date32, Date64, Float64, Int64, Timestamp, UInt64};
     matches!(data_type, Boolean | Date32 | Date64 | Float64 | Int64 | Timestamp(..) | UInt64)

@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// Returns the name of this unit as it is written after a number in messages.
+    /// Returns this unit's name in the form that follows a number in messages.
     pub(crate) fn steps_name(self) -> &'static str {
         match self {
             Unit::Integer => "steps",
@@ -96,8 +96,8 @@ pub(crate) fn nanoseconds(unit: TimeUnit) -> i64 {
     }
 }
 
-/// Returns the finest of the units of several time columns. Fails if the columns cannot be
-/// compared. Each column is paired with the name of its table.
+/// Returns the finest unit among several time columns. Fails if the columns cannot be compared.
+/// Each column is paired with the name of its table.
 pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     let [(table, field), others @ ..] = columns else { unreachable!("there is a time column") };
     let with = |unit: Result<Unit>, other: &(&str, &Field)| {
@@ -109,13 +109,13 @@ pub(crate) fn finest_unit(columns: &[(&str, &Field)]) -> Result<Unit> {
     others.iter().fold(Unit::of(table, field), with)
 }
 
-/// Returns the finer of the units of two time columns. Fails if the columns cannot be compared.
+/// Returns the finer of two time columns' units. Fails if the columns cannot be compared.
 pub(crate) fn common_unit(left: &Field, right: &Field) -> Result<Unit> {
     finer_unit(("left", left), ("right", right))
 }
 
-/// Returns the finer of the units of two time columns in the named tables. Fails if the columns
-/// cannot be compared.
+/// Returns the finer of two time columns' units, given the names of their tables. Fails if the
+/// columns cannot be compared.
 fn finer_unit((of_left, left): (&str, &Field), (of_right, right): (&str, &Field)) -> Result<Unit> {
     let units = (Unit::of(of_left, left)?, Unit::of(of_right, right)?);
     let describe = || {

@@ -60,8 +60,8 @@ pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> 
     read(table, column, &chunks, unit)
 }
 
-/// Returns the times of a nullable column in `unit`, with 0 for nulls, and the numbers of the rows
-/// with nulls.
+/// Returns a nullable column's times in `unit`, with 0 in place of nulls. Also returns the numbers
+/// of the rows with nulls.
 pub(crate) fn times_or_nulls(
     table: &Table,
     column: usize,
@@ -82,12 +82,12 @@ pub(crate) fn times_or_nulls(
     Ok((read(table, column, &chunks, unit)?, nulls))
 }
 
-/// Returns the times of both sides in `unit`, for a join that compares the distances between left
-/// and right times only with `ends`.
+/// Returns both sides' times in `unit`, for a join that compares the distances between left and
+/// right times only with `ends`.
 ///
-/// Times that do not fit in 64 bits in the finer unit are placed beyond all other times, in their
-/// original order. Returns an error only if such a time, shifted by one of `ends`, could reach a
-/// time on the other side.
+/// Times that do not fit in 64 bits in the finer unit are moved beyond all other times and keep
+/// their order. Returns an error only if such a time, shifted by one of `ends`, could reach a time
+/// on the other side.
 pub(crate) fn both_times(
     (left, right): (&Table, &Table),
     columns: (usize, usize),
@@ -273,7 +273,7 @@ pub(crate) fn chunk_times(
     }
 }
 
-/// Returns the number of steps of `unit` in one step of a time column.
+/// Returns how many steps of `unit` make up one step of a time column.
 pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
     match (Unit::of("", field).expect("a column whose type was checked"), unit) {
         (Unit::Nanoseconds(coarse), Unit::Nanoseconds(fine)) => coarse / fine,

@@ -32,13 +32,13 @@ pub enum Windows {
         /// The start of the windows, relative to the epoch.
         offset: Bound,
     },
-    /// For each key, a window that starts with a row and ends this long after the last row in the
-    /// window.
+    /// Session windows, separately for each key. A session starts with a row and ends this long
+    /// after its last row.
     Session(Bound),
 }
 
-/// An aggregation: its windows, keys and values. The result has one row for each key in each window
-/// that contains rows with that key.
+/// An aggregation: its windows, keys and values. For each window, the result has one row for each
+/// key that occurs in the window.
 ///
 /// This example counts how often each sensor was read in windows of length 10:
 ///
@@ -120,8 +120,8 @@ pub struct Aggregate {
     pub name: String,
     /// The function to compute.
     pub function: Function,
-    /// The columns that the function reads: none or one for a count, two for functions of two
-    /// columns, any number for a [`Udf`], and one for all others.
+    /// The columns that the function reads. A count reads at most one column, functions of two
+    /// columns read two, a [`Udf`] reads any number, and all others read one.
     pub columns: Vec<String>,
     /// The condition that selects the rows to aggregate.
     pub predicate: Option<Expr>,
@@ -134,9 +134,9 @@ pub(crate) enum Takes {
     Presence,
     /// The row itself, regardless of its values. The function chooses one row, or all rows.
     Rows,
-    /// The position of the value in the order of values. The function chooses one value.
+    /// The value's position in sorted order. The function chooses one value.
     Order,
-    /// The position of the value in the order of values. Equal floats count as one value.
+    /// The value's position in sorted order. Equal floats count as one value.
     Distinct,
     /// An integer or a float to be summed.
     Sums,
@@ -150,7 +150,7 @@ pub(crate) enum Takes {
 /// rows.
 #[derive(Clone, Debug)]
 pub enum Function {
-    /// The number of rows, or of values in a column.
+    /// The number of rows, or the number of values in a column.
     Count,
     /// The sum of the values.
     Sum,
@@ -302,7 +302,7 @@ impl Aggregation {
         Ok(AggregatePlan::new(self, &named(schemas))?.schema)
     }
 
-    /// Returns a description of everything that determines the results of a streaming aggregation.
+    /// Returns a description of everything that affects a streaming aggregation's results.
     pub(crate) fn identity(&self, schema: &Schema) -> Identity {
         let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")

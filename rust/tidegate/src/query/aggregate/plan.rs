@@ -1,4 +1,4 @@
-//! An aggregation whose names and types fit the schemas of all its tables.
+//! An aggregation that has been checked against the schemas of all its tables.
 //!
 //! Long because each function has its own rules for the columns that it accepts.
 
@@ -34,8 +34,8 @@ pub(crate) struct AggregatePlan {
 /// The functions, and the columns that they read.
 #[derive(Debug)]
 pub(crate) struct FunctionsPlan {
-    /// The columns from which keys and values are read. Their types are those to which the columns
-    /// of all tables are converted.
+    /// The columns from which keys and values are read. Their types are the common types to which
+    /// each table's columns are converted.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
     /// The record of results that cannot be computed. If `None`, such results cause an error.
@@ -55,7 +55,7 @@ impl AggregatePlan {
 }
 
 impl InputPlan {
-    /// Makes the conditions record each row for which they cannot be computed.
+    /// Configures the conditions to record each row for which they cannot be computed.
     pub(crate) fn note(&mut self, faults: &Faults) {
         for predicate in &mut self.predicates {
             *predicate = predicate.take().map(|predicate| predicate.noting(faults));
@@ -67,7 +67,7 @@ impl InputPlan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
-    /// Sessions, each of which ends this long after its last row.
+    /// Sessions. A session ends this long after its last row.
     Sessions(i64),
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct TablePlan {
 /// The columns of one table that functions read.
 #[derive(Debug)]
 pub(crate) struct InputPlan {
-    /// The positions of the columns of [`FunctionsPlan::read`] in the table.
+    /// The positions of the [`FunctionsPlan::read`] columns in the table.
     pub(crate) read: Vec<usize>,
     /// The predicate of each aggregate.
     pub(crate) predicates: Vec<Option<Predicate>>,
@@ -113,7 +113,7 @@ impl OutputPlan {
         self.columns.first().copied()
     }
 
-    /// Returns whether all results are unchanged values from this column.
+    /// Returns whether every result is an unchanged value from this column.
     fn has_values_of(&self, of: &Field, data_type: &DataType) -> bool {
         use Function::{ArgMax, ArgMin, First, Last, Max, Min};
         matches!(self.function, First | Last | Min | Max | ArgMin | ArgMax)
@@ -486,9 +486,9 @@ impl FunctionsPlan {
         Ok((functions, InputPlan { read, predicates }))
     }
 
-    /// Returns the line of an explanation that describes functions of all values, if there are such
-    /// functions. `is_alone` specifies that each result is computed separately, rather than from
-    /// the previous result.
+    /// Returns the explanation line that describes functions of all values, or `None` if there are
+    /// no such functions. `is_alone` specifies that each result is computed separately, rather than
+    /// from the previous result.
     pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
         let names: Vec<&str> = functions.map(|one| &*one.name).collect();

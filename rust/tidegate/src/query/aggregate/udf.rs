@@ -8,8 +8,8 @@ use arrow_schema::DataType;
 
 use crate::Result;
 
-/// A function that is applied to the values of windows. The function is called for many windows at
-/// a time, with one list column per input column, and returns one value per window.
+/// A function that is applied to the values of windows. Each call covers many windows: the function
+/// receives one list column per input column and returns one value per window.
 ///
 /// The function can be called from any thread, and from several threads at the same time. It is not
 /// called for windows without rows; the value of such a window is null.
@@ -21,7 +21,7 @@ pub struct Udf {
     pub call: Arc<Call>,
 }
 
-/// A function that takes list columns, which are named after its input columns.
+/// A function that takes list columns named after its input columns.
 type Call = dyn Fn(RecordBatch) -> Result<ArrayRef> + Send + Sync;
 
 impl fmt::Debug for Udf {

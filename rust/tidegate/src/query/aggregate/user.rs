@@ -78,8 +78,8 @@ impl Function {
     /// Creates a user-defined function that accepts numbers of any type, receives them as floats,
     /// and ignores nulls.
     ///
-    /// Such a function can be used like a built-in one: over windows and sessions, with every
-    /// algorithm, in [`Aggregation`](super::Aggregation) and in
+    /// Such a function can be used wherever a built-in function can: over windows and sessions,
+    /// with every algorithm, in [`Aggregation`](super::Aggregation) and in
     /// [`aggregate`](crate::stream::aggregate). `name` identifies the function in plans, messages
     /// and snapshots, so functions that compute different things need different names.
     ///
@@ -191,7 +191,7 @@ mod tests {
     use crate::stream::{AggregateOptions, Operator, Poll, aggregate, lock};
     use crate::{Driver, Result};
 
-    /// Concatenates the values as the digits of a number so that the result shows their order.
+    /// Concatenates the values as digits of a number, so the result shows the order of the values.
     struct Digits;
 
     impl UserFunction for Digits {

@@ -22,8 +22,8 @@ pub(crate) fn list_item(of: &Field) -> FieldRef {
 }
 
 /// Returns the part of a column's metadata that describes its values, such as the name of an
-/// extension type. The column's number in its Parquet file is omitted, because it would not apply
-/// to another column with the same values.
+/// extension type. The column's Parquet field ID is omitted, because it would not apply to another
+/// column with the same values.
 pub(super) fn meaning(of: &Field) -> HashMap<String, String> {
     let mut metadata = of.metadata().clone();
     metadata.remove("PARQUET:field_id");

@@ -22,8 +22,8 @@ pub enum BandAlgorithm {
     Index(IndexKind),
     /// Threads take tasks from a queue, and share one index per side.
     Tasks(TaskOptions),
-    /// Uses this number of threads, each with one B+-tree per side. Rows are distributed to the
-    /// threads in turn.
+    /// Uses this many threads, each with one B+-tree per side. Rows are distributed to the threads
+    /// in turn.
     Partitions(usize),
 }
 
@@ -53,7 +53,7 @@ impl BandAlgorithm {
         IndexJoin::of_one_stream(retention, columns, ordered, self.finder(1))
     }
 
-    /// Returns the finder of the join, which looks up the matches of rows on one or two sides.
+    /// Returns the join's finder, which looks up matches for rows from one or two sides.
     fn finder(self, sides: usize) -> Box<dyn Find> {
         match self {
             BandAlgorithm::Auto | BandAlgorithm::Sort | BandAlgorithm::Buckets => buckets(sides),

@@ -24,7 +24,7 @@ pub(crate) const MOST_CANDIDATES: f64 = 1024.0;
 
 /// A band join, which selects pairs of rows from two tables.
 ///
-/// A pair `(l, r)` is in the result if `l.x - below <= r.x <= l.x + above` in each column of `on`,
+/// A pair `(l, r)` is in the result if `l.x - below <= r.x <= l.x + above` for each column in `on`,
 /// all `by` columns are equal and `predicate` holds.
 ///
 /// This example matches each order with the offers that cost at most 1 less or 2 more:
@@ -186,7 +186,7 @@ impl BandJoin {
         ))
     }
 
-    /// Returns the text that identifies the results of a join of streams.
+    /// Returns the text that identifies the results of a stream join.
     pub(crate) fn identity(&self, sliding: &Sliding, left: &Schema, right: &Schema) -> Identity {
         let Sliding { time, window } = sliding;
         let relation: [(&str, &dyn Debug); 4] =

@@ -14,7 +14,7 @@ use crate::{Error, Result};
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::{SlidingJoinParts, equal_keys, numbers_of};
 
-/// Determines how long the rows on a side stay in its window.
+/// Determines how long a side's rows stay in its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Window {
     /// Rows stay for a fixed time.
@@ -26,8 +26,7 @@ pub enum Window {
 /// A window join, which selects pairs of rows from two tables.
 ///
 /// A pair is in the result if all `by` columns are equal and `predicate` holds. In addition, the
-/// earlier row of the pair, in merged order, must still be in its side's window when the later row
-/// arrives.
+/// row that is first in merged order must still be in its side's window when the other row arrives.
 ///
 /// This example pairs each ask with the bids that are at least as high and at most 5 apart in time:
 ///

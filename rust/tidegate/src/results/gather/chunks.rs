@@ -14,19 +14,19 @@ use super::column::Column;
 const GROUP: usize = 8;
 
 /// The number of rows that are copied at a time if they all lie in one chunk. If a side is in time
-/// order, this applies to most of its rows. The values of this many rows fill whole cache lines of
-/// each column, and stay in the L1 cache.
+/// order, most of its rows are copied in this way. In each column, this many values fill whole
+/// cache lines and still fit in the L1 cache.
 const BLOCK: usize = 1 << 9;
 
 /// Rows in two chunks are also copied together if they are at most this far apart. In that case,
 /// their values are cached or are loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
-/// The number of groups that are processed at the same time. While the values of the newest group
-/// are prefetched, those of the oldest are copied.
+/// The number of groups that are processed at the same time. While the newest group's values are
+/// prefetched, the oldest group's values are copied.
 const UNDER_WAY: usize = 3;
 
-/// The location of a row: its chunk, and its position in that chunk.
+/// A row's location: its chunk and its position in that chunk.
 pub(super) type Place = (usize, usize);
 
 /// The location of a missing row.
@@ -37,14 +37,14 @@ pub(super) trait ChunkedColumn {
     /// Prefetches the values at these positions.
     fn ask(&self, places: &[Place]);
 
-    /// Appends the values at these positions to those already written.
+    /// Appends the values at these positions to the output.
     fn copy(&mut self, places: &[Place]);
 
-    /// Appends the values at these positions in one chunk to those already written.
+    /// Appends the values at these positions in one chunk to the output.
     fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
 
-    /// Appends values of a chunk and the next one to those already written. Positions are counted
-    /// from the start of the first of these chunks.
+    /// Appends values from a chunk and the next chunk to the output. Positions are counted from the
+    /// start of the first of these two chunks.
     fn copy_of_two(&mut self, chunk: usize, places: &[u32]);
 }
 
@@ -101,8 +101,8 @@ impl<T: Value + AnyBitPattern + NoUninit + Default> ChunkedColumn for Chunks<'_,
     }
 }
 
-/// Writes the values of the same rows for several columns of one table, with zeros for rows whose
-/// number is [`NO_ROW`].
+/// For several columns of one table, writes the values of the same rows. Rows whose number is
+/// [`NO_ROW`] get zeros.
 pub(super) fn gather_columns(
     columns: Vec<(&Column, &mut [Slot<u8>])>,
     rows: &[u32],
@@ -169,14 +169,14 @@ fn gather_scattered(
 }
 
 /// Finds the chunk that contains a row. Rows are divided into blocks, and only a few blocks contain
-/// the end of a chunk. Therefore, the branch on a row's position is rarely mispredicted, regardless
-/// of the order of the rows.
+/// the end of a chunk. Therefore, the branch on a row's position is rarely mispredicted, whatever
+/// the order of the rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
     /// The chunk that contains the first row of each block, followed by the chunk that contains the
     /// last row.
     chunk_of: Vec<u32>,
-    /// The binary logarithm of the number of rows in a block.
+    /// The base-2 logarithm of the number of rows per block.
     shift: u32,
 }
 

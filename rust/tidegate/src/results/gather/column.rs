@@ -1,4 +1,4 @@
-//! A column of a table, consisting of one or more chunks.
+//! A table column that consists of one or more chunks.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -29,12 +29,12 @@ const BLOCK: usize = 1 << 9;
 pub(crate) struct Column {
     data_type: DataType,
     chunks: Vec<ArrayRef>,
-    /// The number of the first row of each chunk, followed by the total number of rows.
+    /// The number of each chunk's first row, followed by the total number of rows.
     pub(super) starts: Vec<u32>,
-    /// The width of a value in bytes, if all values have the same width and this crate's kernels
+    /// The width of each value in bytes, if all values have the same width and this crate's kernels
     /// gather them.
     pub(super) width: Option<usize>,
-    /// The raw values of each chunk, if they have a fixed width.
+    /// Each chunk's raw values, if they have a fixed width.
     values: Vec<Buffer>,
     has_nulls: bool,
 }
@@ -46,7 +46,7 @@ impl Column {
     }
 
     /// Returns a key column for both sides. If both columns are dictionaries of the same type, they
-    /// share a common dictionary.
+    /// share one dictionary.
     pub(crate) fn new_pair(
         left: &Table,
         left_column: usize,
@@ -199,8 +199,8 @@ impl Column {
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// Writes the values of these rows if the column has a single chunk, with zeros for rows whose
-    /// number is [`NO_ROW`].
+    /// If the column has a single chunk, writes the values of these rows. Rows whose number is
+    /// [`NO_ROW`] get zeros.
     pub(super) fn gather_values(
         &self,
         rows: &[u32],
@@ -247,7 +247,7 @@ impl Column {
         }
     }
 
-    /// Returns the chunks as values of their width, and the position at which gathered values are
+    /// Returns the chunks as values of their width, with the position at which gathered values are
     /// written.
     pub(super) fn chunked<'a>(&'a self, out: &'a mut [Slot<u8>]) -> Box<dyn ChunkedColumn + 'a> {
         fn of<'a, T: Value + AnyBitPattern + NoUninit + Default>(
@@ -281,7 +281,7 @@ fn takes_nulls(data_type: &DataType) -> bool {
 
 /// Converts dictionary chunks to a single array with one dictionary so that all batches of a
 /// result share that dictionary. Other chunks remain unchanged. Dictionaries also remain unchanged
-/// if their total number of values exceeds what their codes can represent.
+/// if their codes cannot represent the total number of values.
 fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     let of_dictionaries =
         chunks.iter().all(|chunk| matches!(chunk.data_type(), DataType::Dictionary(..)));
@@ -295,13 +295,13 @@ fn one_dictionary(chunks: Vec<ArrayRef>) -> Vec<ArrayRef> {
     concat(&arrays).map_or(chunks, |one| vec![one])
 }
 
-/// Returns the number of bytes per value if all values of the type have the same size and this
+/// Returns the size of a value in bytes, if all values of the type have the same size and this
 /// crate's kernels support it.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     data_type.primitive_width().filter(|width| [1, 2, 4, 8, 16].contains(width))
 }
 
-/// Returns the values of a fixed-width array, without those before its offset.
+/// Returns a fixed-width array's values, starting at its offset.
 pub(crate) fn raw_values(array: &dyn Array, width: usize) -> Buffer {
     let data = array.to_data();
     let values = data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width);

@@ -59,7 +59,7 @@ pub(crate) enum ColumnSource {
     Either(Arc<Column>, Arc<Column>),
 }
 
-/// The columns of a result, and how they are gathered.
+/// The columns of a result and the sources from which they are gathered.
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) sources: Vec<ColumnSource>,
@@ -101,8 +101,8 @@ impl Gather {
     }
 
     /// Gathers the fixed-width values of the result rows, using all threads. Each result row is
-    /// specified by its row numbers on both sides. Values that will not be read soon bypass the
-    /// caches.
+    /// specified by a left row number and a right row number. Values that will not be read soon
+    /// bypass the caches.
     pub(crate) fn values(
         &self,
         left: &[u32],
@@ -212,8 +212,8 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(64)
 }
 
-/// Returns the width of the values that a column stores in this memory, or `None` if it stores
-/// none.
+/// Returns the width of the values that a column stores in this memory, or `None` if the column
+/// stores no values there.
 fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Option<usize> {
     match source {
         ColumnSource::Left(column) if column.slice(first_left, rows).is_some() => None,
@@ -222,7 +222,7 @@ fn width(source: &ColumnSource, first_left: Option<usize>, rows: usize) -> Optio
     }
 }
 
-/// Returns a bitmap of the rows that exist, or `None` if all of them do.
+/// Returns a bitmap of the rows that exist, or `None` if all rows exist.
 fn missing(rows: &[u32]) -> Option<NullBuffer> {
     let is_there = |at: usize| rows[at] != NO_ROW;
     rows.contains(&NO_ROW)

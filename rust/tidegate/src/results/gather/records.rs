@@ -13,9 +13,9 @@ use super::column::Column;
 /// The number of rows per task.
 const PART_ROWS: usize = 1 << 15;
 
-/// The maximum number of bytes that records may take up for each row on either side of a table
-/// join. A table join should use at most 40 bytes per row in addition to its inputs and its result.
-/// Some of these bytes are needed for the pairs.
+/// The maximum size of records in a table join, in bytes per row on either side. A table join
+/// should use at most 40 bytes per row in addition to its inputs and its result. Some of these
+/// bytes are needed for the pairs.
 const ROW_BYTES: usize = 24;
 
 /// Several columns that are stored row by row.
@@ -37,7 +37,7 @@ impl Rows {
         if columns == 2 { Rows::Two(Arc::default()) } else { Rows::Four(Arc::default()) }
     }
 
-    /// Returns the number of bytes that a row with this number of columns takes up.
+    /// Returns the size in bytes of a row with this number of columns.
     pub(crate) fn row_bytes(columns: usize) -> usize {
         columns.next_power_of_two() * size_of::<u64>()
     }
@@ -112,8 +112,8 @@ impl Records {
         matches!(column.width, Some(4 | 8))
     }
 
-    /// Stores as many of `columns` row by row as the numbers of rows on both sides permit. Each
-    /// column is paired with its position in the result.
+    /// Stores as many of `columns` row by row as the row counts of both sides permit. Each column
+    /// is paired with its position in the result.
     pub(crate) fn lay_out(
         columns: &[(usize, Arc<Column>)],
         (left_rows, right_rows): (usize, usize),
@@ -141,9 +141,9 @@ impl Records {
         groups.map(records).collect()
     }
 
-    /// Writes the rows to the memory ranges of these columns in `out`, and removes these ranges
-    /// from `out`. If the rows are `optional`, some of them may be missing, and zeros are written
-    /// for the missing ones.
+    /// Writes the rows to these columns' memory ranges in `out`, and removes the ranges from `out`.
+    /// If the rows are `optional`, some of them may be missing, and zeros are written for the
+    /// missing ones.
     pub(crate) fn gather(
         &self,
         rows: &[u32],

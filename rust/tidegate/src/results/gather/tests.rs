@@ -17,8 +17,9 @@ use tidegate_sync::Stop;
 use super::*;
 use crate::columns::table::Table;
 
-/// Returns columns of every fixed width and of variable width, starting at row `first`. Each batch
-/// starts after the beginning of its arrays, and its dictionary has a different order.
+/// Returns a batch with columns of every fixed width and of variable width, starting at row
+/// `first`. Each batch's arrays have a nonzero offset, and each batch's dictionary has a different
+/// order.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {
         let is_null = move |row: usize| nulls && row % 5 == 3;
@@ -54,7 +55,7 @@ fn table(lens: &[usize], nulls: bool) -> Table {
     Table::of_valid("rows", batch(0, 0, false).schema(), batches(lens, nulls)).unwrap()
 }
 
-/// Concatenates a column, and takes these rows from it.
+/// Concatenates a column's chunks and takes these rows from the result.
 fn taken(table: &Table, column: usize, rows: &[u32]) -> ArrayRef {
     let chunks = table.chunks(column);
     if chunks.is_empty() {

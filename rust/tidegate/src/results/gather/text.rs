@@ -37,7 +37,7 @@ impl<'a> ValueEnds<'a> {
 }
 
 /// Unwinds unless there is enough memory for the strings in these rows. Each row is specified by
-/// its chunk and its row number. Missing rows have no strings.
+/// its chunk and its position in that chunk. Missing rows have no strings.
 pub(crate) fn demand_texts(chunks: &[ArrayRef], places: impl Iterator<Item = (usize, usize)>) {
     let ends: Vec<ValueEnds<'_>> = chunks.iter().map(|chunk| ValueEnds::of(chunk)).collect();
     if !ends.iter().all(|ends| matches!(ends, ValueEnds::Any)) {

@@ -11,7 +11,7 @@ use crate::columns::dictionary::interleave_batches;
 use crate::results::gather::Column;
 use crate::stream::memory::Charge;
 
-/// The number of rows that can be kept in addition to twice the number of chosen rows.
+/// Chosen rows are gathered once `rows > 2 * gathered + SPARE_ROWS`.
 const SPARE_ROWS: usize = 1 << 16;
 
 /// Rows that are identified by numbers. All rows of an epoch are kept in order of arrival until
@@ -59,7 +59,7 @@ impl ChosenRows {
         self.charges.extend(charges);
     }
 
-    /// Returns whether it is time to gather the chosen rows.
+    /// Returns whether the chosen rows should be gathered now.
     pub(crate) fn is_due(&self) -> bool {
         self.rows > 2 * self.gathered + SPARE_ROWS
     }
@@ -83,7 +83,7 @@ impl ChosenRows {
         interleave_batches(&batches, &memory::collect(numbers.iter().map(place)))
     }
 
-    /// Keeps only these rows, and renumbers them from 0.
+    /// Keeps only these rows and renumbers them from 0.
     pub(crate) fn keep(&mut self, rows: RecordBatch) {
         self.charges.clear();
         self.rows = rows.num_rows();

@@ -1,4 +1,4 @@
-//! The groups of a streaming aggregation: their numbers, which are reused, and their order.
+//! The numbers and the order of a streaming aggregation's groups. Numbers are reused.
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_row::{RowConverter, SortField};
@@ -20,12 +20,12 @@ use crate::{Error, Result};
 /// Nulls sort last.
 const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
 
-/// Unused groups are searched for once the number of groups exceeds twice the number that remained
-/// after the last search, plus this number.
+/// A search for unused groups starts once `groups > 2 * remaining + NEW_GROUPS`, where `remaining`
+/// is the number of groups left after the last search.
 const NEW_GROUPS: usize = 1 << 10;
 
-/// The number of bytes per group in addition to its key: for its number, its hash table entry and
-/// its position in the order.
+/// The number of bytes per group in addition to its key. These bytes store the group's number, hash
+/// table entry and position in the order.
 pub(crate) const GROUP_BYTES: usize = 64;
 
 /// The numbers of the keys that occur in rows.
@@ -182,7 +182,7 @@ impl StreamGroups {
         )?)
     }
 
-    /// Returns whether it is time to search for unused groups.
+    /// Returns whether unused groups should be searched for now.
     pub(crate) fn is_due(&self) -> bool {
         self.len() > 2 * self.swept + NEW_GROUPS
     }

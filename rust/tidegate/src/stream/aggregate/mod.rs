@@ -62,8 +62,8 @@ use ordered::OrderedColumns;
 /// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 18;
 
-/// Work on more than this number of rows, or of bytes in the state, is deferred, because it would
-/// take several milliseconds.
+/// Work on more rows than this, or on more bytes of state, is deferred, because it would take
+/// several milliseconds.
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
@@ -71,7 +71,7 @@ const MUCH_STATE: usize = 1 << 24;
 const LEAST_COMPACTED: usize = 1 << 16;
 
 /// The number of result pages that are built at a time. A long series of windows has too many pages
-/// to hold all of them in memory.
+/// to hold in memory at the same time.
 const PAGES: usize = 8;
 
 /// The options of a streaming aggregation, in addition to its query.
@@ -296,8 +296,9 @@ impl Tactic for AggregateTactic {
         Effort::long_if(rows > MANY_ROWS || self.state_bytes() > MUCH_STATE)
     }
 
-    /// Returns whether the failed step can be repeated. A step can be repeated if the rows that
-    /// have left the gate are already in the states, or if the step only emits complete windows.
+    /// Returns whether the failed step can be repeated. A step can be repeated if the states
+    /// already contain the rows that have left the gate, or if the step only emits complete
+    /// windows.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
     }
@@ -419,8 +420,8 @@ impl AggregateTactic {
         }
     }
 
-    /// Rebuilds windows and groups when only a few of their states remain, because they still hold
-    /// the memory of the removed states.
+    /// Rebuilds windows and groups when few of their states remain, because the memory of the
+    /// removed states is still allocated.
     fn compact(&mut self, common: &Common) -> Result<()> {
         let left = self.windows.cells() * self.windows.row_bytes();
         if self.state_bytes() < LEAST_COMPACTED || self.windows.bytes() < 4 * left {

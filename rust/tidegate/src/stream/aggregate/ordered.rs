@@ -44,7 +44,7 @@ struct OrderedColumn {
     ordered: Vec<i64>,
 }
 
-/// Returns the column from which an aggregate chooses a value, if its values need codes.
+/// Returns the column from which an aggregate chooses a value, if the column's values need codes.
 fn ordered(plan: &AggregatePlan, output: &OutputPlan) -> Option<usize> {
     let takes_order = output.function.takes() == Takes::Order;
     output.taken().filter(|&at| {
@@ -68,7 +68,7 @@ impl OrderedColumns {
         Ok(OrderedColumns { columns: at.iter().map(column).collect::<Result<_>>()?, of_output })
     }
 
-    /// Returns the maximum number of bytes that a row adds, not counting the bytes of its values.
+    /// Returns the maximum number of bytes that a row adds, excluding the bytes of its values.
     pub(crate) fn row_bytes(&self) -> usize {
         self.columns.len() * (GROUP_BYTES + 2 * size_of::<i64>())
     }

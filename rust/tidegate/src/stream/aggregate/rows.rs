@@ -18,8 +18,8 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::stream::intake::rows::SourceRun;
 
-/// If the pieces of a source have fewer rows than this on average, the pieces are concatenated
-/// before they are processed.
+/// If a source's pieces have fewer rows than this on average, the pieces are concatenated before
+/// they are processed.
 const PIECE_ROWS: usize = 1 << 10;
 
 /// Adjacent rows in a run, and the position of the run's first row.
@@ -65,8 +65,8 @@ impl AggregateTactic {
         driver.map(of_sources.into_iter().enumerate().collect(), table)?.into_iter().collect()
     }
 
-    /// Stores the rows in an epoch so that functions can choose from them. Returns, for each
-    /// source, the number of its first row.
+    /// Stores an epoch's rows so that functions can choose from them. Returns the number of each
+    /// source's first row.
     pub(crate) fn choose_from(&mut self, streams: &Streams) -> Result<Vec<u32>> {
         if self.rows.is_needless() {
             return Ok(vec![0; streams.sources.len()]);

@@ -1,8 +1,8 @@
-//! The snapshot of an aggregation: the slice states that windows still need, their keys, and the
-//! rows that functions have chosen.
+//! An aggregation's snapshot, which contains the slice states that windows still need, their keys,
+//! and the rows that functions have chosen.
 //!
-//! Keys and rows are renumbered in an order that depends only on the data. The content of a
-//! snapshot therefore does not depend on the number of threads or the timing of polls.
+//! Keys and rows are renumbered in an order that depends only on the data. Therefore, a snapshot's
+//! content does not depend on the number of threads or the timing of polls.
 
 use std::collections::HashMap;
 
@@ -101,8 +101,8 @@ impl AggregateTactic {
     }
 }
 
-/// Reads keys or values from a snapshot, in which each of them occurs once and in order, and
-/// returns their numbers.
+/// Reads keys or values from a snapshot and returns their numbers. In the snapshot, they are
+/// distinct and in order.
 fn learn(groups: &mut StreamGroups, reader: &mut Reader<'_>, driver: &Driver) -> Result<Vec<u32>> {
     let table = reader.table(groups.schema())?;
     let numbers = groups.of(&[table], driver).map_err(|error| damaged(error.message()))?;

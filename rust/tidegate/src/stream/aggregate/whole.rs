@@ -8,9 +8,9 @@
 //!
 //! A poll that completes a window takes time proportional to the number of kept rows, in addition
 //! to the time for the window itself. Each epoch contains at least as many rows as are kept. For
-//! sessions, the rows of all keys are kept from the start of the oldest open session. If that
-//! session is longer than the gap, each increase of the watermark takes time proportional to the
-//! number of kept rows.
+//! sessions, all rows since the start of the oldest open session are kept, regardless of their
+//! keys. If that session is longer than the gap, each advance of the watermark takes time
+//! proportional to the number of kept rows.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     Explanation { lines, output: format!("  output     {columns} columns, {order}") }
 }
 
-/// Keeps rows until their windows are complete, and aggregates them like tables.
+/// Keeps rows until their windows are complete, and then aggregates them like the rows of a table.
 #[derive(Debug)]
 struct WindowJob {
     /// The query without its condition on rows.
@@ -331,7 +331,7 @@ impl WindowJob {
     }
 
     /// Builds the results of the windows that have become complete. Also returns the start of the
-    /// first incomplete window, or the end of time if all windows are complete.
+    /// first incomplete window, or the latest possible time if all windows are complete.
     fn make(
         &self,
         common: &Common,
@@ -373,7 +373,7 @@ impl WindowJob {
     }
 }
 
-/// Returns the end of each row's window, and the rank of the row's key.
+/// For each row, returns the end of its window and the rank of its key.
 fn ends_and_keys(page: &Page) -> Vec<(i64, u32)> {
     let mut found = Vec::with_capacity(page.rows);
     let keys = &mut page.keys[..page.rows].iter();

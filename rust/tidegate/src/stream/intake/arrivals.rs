@@ -16,7 +16,7 @@ pub(crate) struct Arrivals(Arc<Mutex<Delivery>>);
 pub(crate) struct Delivery {
     /// The pushed rows, each paired with its source.
     pub(crate) runs: Vec<(u16, SourceRun)>,
-    /// The earliest time at which each source can still deliver a row; `None` if the source will
+    /// For each source, the earliest time at which it can still deliver a row, or `None` if it will
     /// deliver no more rows.
     pub(crate) promises: Vec<Option<i64>>,
 }

@@ -1,5 +1,5 @@
-//! Rows that are set aside until they are fetched: rows earlier than the watermark of their source,
-//! and rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
+//! Rows that are set aside until they are fetched: rows earlier than their source's watermark, and
+//! rows whose intervals are too wide. In this module, rows of both kinds are called late rows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,8 +13,8 @@ use crate::columns::table::batch_bytes;
 use crate::stream::memory::Charge;
 use crate::stream::state::snapshot::{Reader, Writer, damaged};
 
-/// The value that replaces the watermark of a row whose interval is too wide. No time is below this
-/// value, so it cannot be the watermark of a late row.
+/// The value that replaces the watermark of a row whose interval is too wide. No time is earlier
+/// than this value, so it cannot be the watermark that a late row missed.
 pub(crate) const TOO_WIDE: i64 = i64::MIN;
 
 /// The late rows from one push.
@@ -39,8 +39,8 @@ pub(crate) struct RestoredLate {
 }
 
 impl RestoredLate {
-    /// Reads the late rows from the next push; `schema` returns the schema of a source, or `None`
-    /// if there is no such source.
+    /// Reads the late rows of the next push. `schema` returns the schema of a source, or `None` if
+    /// there is no such source.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         schema: impl Fn(u64) -> Option<SchemaRef>,
@@ -66,7 +66,7 @@ impl RestoredLate {
         batch_bytes(&self.rows)
     }
 
-    /// Returns the rows in the form in which an operator keeps them. The charge covers the rows.
+    /// Returns the rows in the form in which an operator stores them. The charge covers the rows.
     pub(crate) fn late(self, charge: Charge) -> Late {
         let RestoredLate { source, rows, positions, watermarks } = self;
         Late { source, rows, positions, watermarks, charge }
@@ -94,7 +94,7 @@ pub(crate) struct LateRows {
     has_reasons: bool,
 }
 
-/// The late rows that are kept, in the order in which they were pushed.
+/// The kept late rows, in the order in which they were pushed.
 #[derive(Debug, Default)]
 struct LateQueue {
     /// The pushes whose late rows are lent to a function that can fail.
@@ -192,7 +192,7 @@ impl LateRows {
         kept.lent = lent;
     }
 
-    /// Drops the lent rows if the function accepted them, and puts them back otherwise.
+    /// Drops the lent rows if the function accepted them. Otherwise, puts them back.
     pub(crate) fn settle(&self, were_taken: bool) {
         let mut kept = self.lock();
         if were_taken {
@@ -207,9 +207,9 @@ impl LateRows {
         *kept = LateQueue { version: kept.version + 1, ..LateQueue::default() };
     }
 
-    /// Returns the rows of [`kept`](Self::kept) as one batch per push, for an operator in which all
-    /// sources have the schema of `stream`. Each row is returned with its source, its position and
-    /// the watermark that it missed.
+    /// Returns the rows of [`kept`](Self::kept) as one batch per push, for an operator whose
+    /// sources all have the schema of `stream`. Each row is returned with its source, its position
+    /// and the watermark that it missed.
     pub(crate) fn batches(&self, stream: &Stream) -> Result<Vec<RecordBatch>> {
         let schema = late_schema(stream);
         let batch = |late: &Arc<Late>| {
@@ -241,7 +241,7 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
 }
 
 /// Returns the type in which watermarks of a time column are reported. The type is that of the
-/// column. For integers, the type is `int64`, because `lateness` can lower a watermark beyond the
+/// column. For integers, the type is `int64`, because `lateness` can lower a watermark below the
 /// range of a short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }

@@ -9,12 +9,13 @@ use hdrhistogram::Histogram;
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
-    /// For each epoch that is being processed: the push times with the number of rows pushed at
-    /// each, and the total number of rows.
+    /// For each epoch in progress, the push times, the number of rows pushed at each time, and the
+    /// total number of rows.
     pending: VecDeque<(Vec<(Instant, u64)>, u64)>,
     /// The total number of rows in these epochs.
     waiting: u64,
-    /// The number of rows whose processing has started, including those that have been processed.
+    /// The number of rows whose processing has started, including rows whose processing has
+    /// finished.
     begun: u64,
 }
 
@@ -27,7 +28,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Records that processing of an epoch has started; `rows` contains push times and the number
+    /// Records that processing of an epoch has started. `rows` contains push times and the number
     /// of rows pushed at each time.
     pub(crate) fn begin(&mut self, rows: impl Iterator<Item = (Instant, u64)>) {
         let epoch: Vec<(Instant, u64)> = rows.collect();
@@ -37,12 +38,14 @@ impl Latency {
         self.begun += rows;
     }
 
-    /// The number of rows whose processing has started, including those that have been processed.
+    /// The number of rows whose processing has started, including rows whose processing has
+    /// finished.
     pub(crate) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Restores the state after a snapshot, before which this number of rows had been processed.
+    /// Restores the state from a snapshot that was taken after this number of rows had been
+    /// processed.
     pub(crate) fn restore(&mut self, begun: u64) {
         self.begun = begun;
     }

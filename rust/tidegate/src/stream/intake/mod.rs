@@ -1,4 +1,4 @@
-//! The sources of an operator, and the gate through which their rows pass.
+//! An operator's sources and the gate through which their rows pass.
 //!
 //! | file | what is in it |
 //! | --- | --- |
@@ -67,7 +67,7 @@ pub(super) struct Intake {
     kinds: Vec<SideKind>,
     /// The number of sources that existed at the beginning.
     first: usize,
-    /// The reader of the gate; `None` once the operator has been closed.
+    /// The gate's reader, or `None` once the operator has been closed.
     reader: Option<BlockReader<SourceRun>>,
 }
 
@@ -169,7 +169,7 @@ impl Intake {
     }
 
     /// Adds a source. The source starts at the watermark `since`, in the unit of its time column,
-    /// or at the lowest possible watermark. If `lateness` is `None`, the new source has the
+    /// or at the lowest possible watermark. If `lateness` is `None`, the new source gets the
     /// lateness that the other sources share. It is an error if their latenesses differ.
     pub(super) fn add(
         &mut self,
@@ -282,7 +282,7 @@ impl Intake {
         }
     }
 
-    /// Returns the side of each source of a join.
+    /// Returns the side of each source in a join.
     pub(super) fn sides(&self) -> &SourceSides {
         self.sides.as_ref().expect("a join's sources have sides")
     }
@@ -303,7 +303,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Returns the reader of the gate, or `None` if the operator has been closed.
+    /// Returns the gate's reader, or `None` if the operator has been closed.
     pub(super) fn reader(&mut self) -> Option<&mut BlockReader<SourceRun>> {
         self.reader.as_mut()
     }

@@ -11,7 +11,7 @@ pub struct News {
     changed: Condvar,
 }
 
-/// Specifies how a thread drives an operator by polling it as long as there is work.
+/// Specifies how a thread drives an operator by polling it while there is work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverWork {
     /// True if the thread also fetches late rows.
@@ -23,8 +23,8 @@ pub struct DriverWork {
 struct NewsState {
     /// The number of notifications.
     count: u64,
-    /// The number of notifications at the time when the operator last ran out of work, or `None` if
-    /// this has never happened.
+    /// The number of notifications when the operator last ran out of work, or `None` if it has
+    /// never run out of work.
     settled: Option<u64>,
     /// How a thread drives the operator, or `None` if no thread drives it.
     driven: Option<DriverWork>,

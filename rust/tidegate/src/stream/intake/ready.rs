@@ -109,7 +109,7 @@ impl ReadyRuns {
         ReadyRuns { ts, sources: memory::collect(self.sources[rows].iter().copied()), runs }
     }
 
-    /// Returns, for each block, the slices to which the times and sources of its rows are written.
+    /// For each block, returns the slices to which its rows' times and sources are written.
     fn places<'a>(&'a mut self, blocks: &'a [PlannedBlock<SourceRun>]) -> Vec<BlockPlace<'a>> {
         let (mut ts_left, mut sources_left) = (&mut self.ts[..], &mut self.sources[..]);
         let place = |block: &'a PlannedBlock<SourceRun>| {
@@ -144,10 +144,10 @@ impl ReadyRuns {
     }
 }
 
-/// A block and the slices to which the times and sources of its rows are written.
+/// A block and the slices to which its rows' times and sources are written.
 type BlockPlace<'a> = (&'a PlannedBlock<SourceRun>, &'a mut [i64], &'a mut [u16]);
 
-/// The state of the gate at the end of a read.
+/// The gate's state after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// There are more rows ready.

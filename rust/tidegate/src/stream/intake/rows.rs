@@ -46,7 +46,7 @@ pub(crate) fn gather_batch(
     gather(schema, batches, places, |_| None)
 }
 
-/// Combines rows of several batches from a stream into one batch, given the times of the rows.
+/// Combines rows from several batches of a stream into one batch, given the rows' times.
 pub(super) fn gather_timed(
     stream: &Stream,
     ts: &ScalarBuffer<i64>,

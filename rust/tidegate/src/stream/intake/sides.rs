@@ -1,4 +1,4 @@
-//! The side of each source of a join.
+//! The side of each source in a join.
 
 use tidegate_operators::rows::Side;
 use tidegate_structures::gate::Tier;

@@ -17,15 +17,15 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) schema: SchemaRef,
-    /// The schema of pushed rows, if their dictionary indices are narrower than those of the stored
+    /// The schema of pushed rows, if its dictionary indices are narrower than those of the stored
     /// rows.
     pub(crate) given: Option<SchemaRef>,
     /// The time column.
     pub(crate) on: usize,
     /// The unit in which times are compared, which is the column's unit or a finer one.
     pub(crate) unit: Unit,
-    /// The lateness, in steps of the unit. `None` for a source whose rows imply no promises, such
-    /// as a source that follows an operator.
+    /// The lateness, in steps of the unit. `None` if the source's rows imply no promises, as for a
+    /// source that follows an operator.
     pub(crate) lateness: Option<i64>,
     /// The maximum distance between interval ends and the times of their rows, if the ends are
     /// computed from rows.
@@ -85,7 +85,7 @@ impl Stream {
     }
 }
 
-/// Rejects rows if their columns differ from those of the first stream.
+/// Rejects rows whose columns differ from the first stream's columns.
 pub(crate) fn check_schema(first: &Schema, name: &str, given: &Schema) -> Result<()> {
     let both = || first.fields().iter().zip(given.fields());
     let same = first.fields().len() == given.fields().len()

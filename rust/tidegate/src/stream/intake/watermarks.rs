@@ -4,8 +4,8 @@
 //! The operator's watermark is the smallest watermark of all sources that are not idle. If all open
 //! sources are idle, the operator's watermark is the largest of their watermarks. The operator's
 //! watermark never decreases: a source that is added, or that resumes, starts at this watermark or
-//! later. The rows of such a source are treated as if the source had existed from the beginning and
-//! had promised this watermark.
+//! later. Such a source's rows are treated as if the source had existed from the beginning and had
+//! promised this watermark.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,14 +61,14 @@ enum Scope {
 impl Scope {
     const ALL: [Scope; 3] = [Scope::All, Scope::Of(Side::Left), Scope::Of(Side::Right)];
 
-    /// Returns the scopes to which a source on this side belongs.
+    /// Returns the scopes that include a source on this side.
     fn of(side: Option<Side>) -> impl Iterator<Item = Scope> {
         [Some(Scope::All), side.map(Scope::Of)].into_iter().flatten()
     }
 }
 
 impl Watermarks {
-    /// Creates the watermarks for sources on these sides, none of which has promised anything yet.
+    /// Creates the watermarks for sources on these sides. No source has promised anything yet.
     pub(crate) fn new(sides: impl Iterator<Item = Option<Side>>) -> Self {
         let mut all = SourceWatermarks {
             sources: Vec::new(),
@@ -165,7 +165,8 @@ impl Watermarks {
         !all.active[scope].is_empty() || !all.idle[scope].is_empty()
     }
 
-    /// Returns the idle sources, each with the time that the other sources have reached without it.
+    /// Returns the idle sources, each with the time that the other sources have reached in the
+    /// meantime.
     pub(crate) fn idle_sources(&self) -> Vec<(u16, i64)> {
         let mut all = self.0.lock();
         let scope = Scope::All.number();
@@ -271,15 +272,16 @@ impl SourceWatermarks {
         }
     }
 
-    /// Returns the watermark of the slowest active source, or that of the fastest source if all
+    /// Returns the slowest active source's watermark, or the fastest source's watermark if all
     /// sources are idle.
     fn standing(&self, scope: Scope) -> Option<RankedTime> {
         let (active, idle) = (&self.active[scope.number()], &self.idle[scope.number()]);
         active.first().or_else(|| idle.last()).copied()
     }
 
-    /// Returns the open source whose future rows sort first, and the earliest time of those rows.
-    /// For an idle source, this is the earliest possible time of a row after the source resumes.
+    /// Returns the open source whose future rows sort first. Also returns the earliest time of
+    /// those rows. For an idle source, this is the earliest possible time of a row after the source
+    /// resumes.
     fn slowest(&self) -> Option<RankedTime> {
         let scope = Scope::All.number();
         let active = self.active[scope].first().copied();
@@ -287,7 +289,7 @@ impl SourceWatermarks {
         active.into_iter().chain(idle).min()
     }
 
-    /// Returns the lowest watermark at which an idle source can resume at this point.
+    /// Returns the lowest watermark at which an idle source can currently resume.
     fn floor(&self, source: u16) -> i64 {
         let One { watermark, side, .. } = self.sources[usize::from(source)];
         let (ts, last) = self.reached[Scope::All.number()];
@@ -296,8 +298,8 @@ impl SourceWatermarks {
         watermark.max(of_all).max(self.floor_of_side(side))
     }
 
-    /// Returns the lowest watermark at which the next source can start at this point. All rows from
-    /// that source must sort after the slowest source's promise.
+    /// Returns the lowest watermark at which a new source can currently start. All rows from the
+    /// new source must sort after the slowest source's promise.
     fn floor_of_next(&self, side: Option<Side>) -> i64 {
         let rank = Rank::new(tier(side), self.sources.len() as u16);
         let (ts, last) = self.slowest().unwrap_or(self.reached[Scope::All.number()]);
@@ -309,7 +311,8 @@ impl SourceWatermarks {
     }
 }
 
-/// Returns the earliest time at which rows of this rank sort after rows of rank `last` at `ts`.
+/// Returns the earliest time at which rows of this rank sort after rows of rank `last` whose time
+/// is `ts`.
 fn least_time(rank: Rank, ts: i64, last: Rank) -> i64 {
     if rank < last { ts.saturating_add(1) } else { ts }
 }

@@ -24,8 +24,9 @@ use crate::stream::memory::Charge;
 use crate::stream::tactic::Common;
 use crate::{Error, Result};
 
-/// The number of bytes kept per row in addition to those that every join keeps: for the row's time,
-/// its key, its position in time order, and the time at which it can be emitted unmatched.
+/// The number of bytes kept per row in addition to those that every join keeps. These bytes store
+/// the row's time, its key, its position in time order, and the time at which it can be emitted
+/// unmatched.
 pub(super) const ROW_BYTES: usize = 48;
 
 /// The algorithm and the index that explanations show for joins that find rows by key and time.

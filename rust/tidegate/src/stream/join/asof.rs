@@ -1,18 +1,18 @@
-//! The as-of join: matches each left row with the right row that has the same key and is nearest in
-//! time.
+//! The as-of join, which matches each left row with the right row that has the same key and is
+//! nearest in time.
 //!
 //! A left row is final once a certain time has passed:
 //!
 //! - backward: its own time;
 //! - forward: the time of its partner;
-//! - nearest: its own time plus the distance to its partner. A right row at that time would be just
-//!   as far away as the partner, so no row that arrives later is nearer.
+//! - nearest: the row's own time plus the distance to its partner. A right row at that time would
+//!   be as far away as the partner, so no row that arrives later can be nearer.
 //!
-//! If a row has no partner, it is final at its own time plus the tolerance. If there is no
-//! tolerance either, the row waits for the end of the stream, unless its key is null or it can
-//! never satisfy the condition.
+//! A row without a partner is final at its own time plus the tolerance. If there is no tolerance,
+//! such a row waits for the end of the stream, unless its key is null or it can never satisfy the
+//! condition.
 //!
-//! Of the earlier right rows, only the last one with each key can be a partner of a later left row,
+//! For each key, only the last of the earlier right rows can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.
 
 use arrow_array::Array;
@@ -152,7 +152,7 @@ fn join(
 struct AsOfTime {
     plan: AsofPlan,
     how: How,
-    /// The conditions on the rows of each side, unless a condition reads both rows of a pair.
+    /// The conditions on each side's rows, or `None` if a condition reads both rows of a pair.
     of_sides: Option<[Option<Predicate>; 2]>,
 }
 
@@ -253,7 +253,7 @@ impl PartnerKind for AsOfTime {
 
 impl AsOfTime {
     /// For each of the first left rows, returns its partner among the kept right rows, or
-    /// [`NO_ROW`].
+    /// [`NO_ROW`] if it has none.
     fn partners(
         &self,
         left: &TimedRows,
@@ -290,8 +290,8 @@ impl AsOfTime {
         Ok(memory::collect(partners.iter().enumerate().map(time)))
     }
 
-    /// Returns which of the first left rows can never have a partner, because their keys are null
-    /// or because they do not satisfy the condition.
+    /// Returns which of the first left rows can never have a partner because their keys are null or
+    /// they do not satisfy the condition.
     fn without_partners(&self, left: &TimedRows, rows: usize, driver: &Driver) -> Result<BitSet> {
         let mut found = BitSet::new(rows);
         let mut first = 0;

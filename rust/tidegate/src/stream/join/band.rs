@@ -28,9 +28,9 @@ use crate::stream::state::kept_keys::KeptKeys;
 use crate::stream::times::within;
 use crate::{Error, Result};
 
-/// Another column is indexed instead if it reduces the number of candidates by this factor. A
-/// smaller reduction does not justify sorting all rows again, and a sample cannot reliably detect
-/// it.
+/// Another column is indexed instead if it reduces the number of candidates by at least this
+/// factor. A smaller reduction does not justify sorting all rows again, and a sample cannot
+/// reliably detect it.
 const WORTH: f64 = 2.0;
 
 /// The number of rows between two samples, as a multiple of the sample size.
@@ -94,8 +94,8 @@ pub fn band_join(
     with_room([left, right], |[left, right]| join(query, left, Some(right), options))
 }
 
-/// Creates the band join of one stream with itself. Each row is processed as a left row, and is
-/// matched with the earlier rows in its window, which are treated as right rows. Each pair of rows
+/// Creates the band join of one stream with itself. Each row is processed as a left row and matched
+/// with the earlier rows in its window, which are treated as right rows. Each pair of rows
 /// therefore appears once. There is a single index.
 ///
 /// This example finds readings that differ by at most 1 and are at most 5 apart in time:
@@ -149,7 +149,7 @@ pub fn band_self_join(
     with_room([rows], |[rows]| join(query, rows, None, options))
 }
 
-/// Creates the band join of two streams, or of one stream with itself.
+/// Creates a band join of two streams, or of one stream with itself.
 fn join(
     query: &BandJoin,
     left: SchemaRef,
@@ -245,8 +245,8 @@ fn describe_index(algorithm: BandAlgorithm, plan: &BandPlan, of_one_stream: bool
 }
 
 /// Returns the range of time differences between matching rows, if rows are processed in arrival
-/// order. If an index is selected by name, rows are processed in merged order, as in the paper that
-/// describes the index.
+/// order. If an index is selected by name, rows are processed in merged order, as in the paper on
+/// that index.
 fn near_rows(
     query: &BandJoin,
     retention: Retention,
@@ -261,8 +261,7 @@ fn near_rows(
     }
 }
 
-/// Describes, for explanations, the algorithm that emits a pair as soon as both of its rows have
-/// been pushed.
+/// The explanation of the algorithm that emits a pair as soon as both of its rows have been pushed.
 const EAGER: &str = "eager: each row is compared with all kept rows, earlier or later; rows enter the indexes, then each thread \
                      finds the matches of its part, and times are compared like other columns";
 
@@ -293,17 +292,17 @@ struct PrepareCodes {
     keys: Option<KeptKeys>,
     /// The time band, if rows are not processed in time order.
     times: Option<TimeBand>,
-    /// The names of the columns, followed by the names of the key and the time.
+    /// The column names, followed by the names of the key and the time.
     names: Vec<String>,
     /// The position of each of the join's columns in `names`. The first of these columns is
     /// indexed.
     order: Vec<usize>,
-    /// The number of rows that have arrived so far, and the number that had arrived when changing
-    /// the indexed column was last considered.
+    /// The number of rows that have arrived so far, and the number that had arrived at the last
+    /// check for a better column to index.
     rows: u64,
     sampled: u64,
     kind: &'static str,
-    /// The number of bytes that a row takes up as part of a record, in addition to its columns.
+    /// The number of bytes that a row takes up in a record, in addition to its columns.
     row_bytes: usize,
     /// True if left and right rows come from the same stream.
     of_one_stream: bool,
@@ -334,7 +333,7 @@ impl PrepareCodes {
         }
     }
 
-    /// Returns the values by which rows on a side are compared: first their bands, then their keys
+    /// Returns the values by which a side's rows are compared: first their bands, then their keys
     /// and times.
     fn ranges(&mut self, side: Side, batch: &RecordBatch) -> Result<Vec<CodeRanges>> {
         // Use one thread; the others are woken for the subsequent work.

@@ -16,7 +16,7 @@ use crate::stream::outcome::Figure;
 use crate::stream::state::store::Store;
 
 /// Computes the values that a row join compares (keys, codes or numbers) from the columns of rows.
-/// Each kind of streaming join has its own implementation of this trait.
+/// Each kind of streaming join implements this trait separately.
 pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The values by which rows are compared.
     type Values<'a>;
@@ -24,7 +24,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Computes the values of further rows on both sides, and passes them to `then`. The function
+    /// Computes the values of more rows on both sides and passes the values to `then`. The function
     /// may first switch the join to another index.
     fn prepare(
         &mut self,
@@ -66,7 +66,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// Drops the values of the rows that the join has dropped.
     fn release(&mut self, join: &mut Self::Join);
 
-    /// Keeps only the rows at these offsets on each side, as in the join.
+    /// On each side, keeps only the rows at these offsets, as the join does.
     fn retain(&mut self, _offsets: [&[u32]; 2]) {}
 
     /// The number of bytes that a join of this kind keeps per row, in addition to the row itself
@@ -146,8 +146,8 @@ impl<P: Prepare> Engine<P> {
         Ok(())
     }
 
-    /// For this number of rows, returns the maximum number of pairs to compare before results are
-    /// returned.
+    /// Returns the maximum number of pairs to compare before results are returned, for this number
+    /// of rows.
     pub(super) fn comparisons_for(&self, rows: usize, has_condition: bool) -> u64 {
         let all_match = !has_condition && self.prepare.finds_results();
         let others = if all_match { 1 } else { (rows + self.rows()) as u64 };
@@ -213,7 +213,7 @@ impl<P: Prepare> Engine<P> {
 #[derive(Debug)]
 pub(in crate::stream) struct KeptRows<'a> {
     condition: Option<EngineCondition<'a>>,
-    /// On each side, the low bits of the number of the row at offset 0.
+    /// For each side, the low bits of the row number at offset 0.
     first: [u32; 2],
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Epoch {
     /// precede the right rows.
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
-    /// The rows on each side; `charges` contains the memory charges that account for these rows.
+    /// The rows on each side. `charges` contains the memory charges that account for these rows.
     pub(super) batches: [RecordBatch; 2],
     pub(super) charges: [Vec<(usize, Arc<Charge>)>; 2],
 }

@@ -210,7 +210,7 @@ fn checked(load_factor: Option<f64>, parallelism: Parallelism, ordered: bool) ->
     }
 }
 
-/// Returns the number of bytes that a row takes up in the threads' structures, in addition to a
+/// Returns the number of bytes that a row takes up in the threads' structures, not counting a
 /// single number in one buffer.
 fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
     match parallelism {

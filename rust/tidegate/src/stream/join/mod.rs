@@ -65,8 +65,8 @@ pub use window::window_join;
 /// among threads, yet small enough to produce results quickly.
 const EPOCH_ROWS: usize = 1 << 17;
 
-/// Comparing this many pairs, or emitting this many rows, takes only a few milliseconds, so the
-/// work is done immediately.
+/// Comparing this many pairs or emitting this many rows takes only a few milliseconds, so the work
+/// is done immediately.
 const LITTLE: u64 = 1 << 20;
 
 /// A query in the form that a streaming join requires.
@@ -84,7 +84,7 @@ pub(super) struct Query<'a> {
     pub(super) explanation: Explanation,
     /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
-    /// The range of time differences between the rows of pairs, if it depends only on times.
+    /// The range of time differences between paired rows, if it depends only on times.
     pub(super) within: Option<Interval>,
     /// The record of pairs for which the condition cannot be evaluated.
     pub(super) faults: Faults,
@@ -94,7 +94,7 @@ pub(super) struct Query<'a> {
     pub(super) order: Order,
 }
 
-/// Creates the operator of a join; `engine` finds its pairs among rows with these schemas.
+/// Creates the operator for a join. `engine` finds pairs among rows with these schemas.
 pub(super) fn operator<P: Prepare>(
     query: Query<'_>,
     engine: Engine<P>,
@@ -168,7 +168,7 @@ pub(super) struct JoinTactic<P: Prepare> {
     unit: Unit,
     plan: JoinPlan,
     how: How,
-    /// The range of time differences between the rows of pairs, if it depends only on times.
+    /// The range of time differences between paired rows, if it depends only on times.
     within: Option<Interval>,
     stores: [Store; 2],
     /// True if the right rows of results are stored on the left side; the right side is then empty.
@@ -275,7 +275,7 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
         )
     }
 
-    /// Returns true if the failed step can be repeated, which is the case until its rows have left
+    /// Returns true if the failed step can be repeated, which is possible until its rows have left
     /// the gate.
     fn survives(&self, _: &Error) -> bool {
         !self.is_half_done
@@ -360,8 +360,8 @@ impl<P: Prepare> Tactic for JoinTactic<P> {
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Returns whether the join of an epoch, or of results that the engine held back, is in
-    /// progress.
+    /// Returns whether an epoch is still being joined or the engine is still producing results that
+    /// it held back.
     fn is_joining(&self) -> bool {
         self.epoch.is_some() || !self.engine.join.is_done()
     }
@@ -474,7 +474,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// Continues joining the epoch. In merged order, rows that no later row can match are dropped
-    /// after all results of the epoch have been produced. If rows of several epochs are being
+    /// after all of the epoch's results have been produced. If rows of several epochs are being
     /// joined, unneeded rows are dropped earlier.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;

@@ -1,8 +1,8 @@
-//! The part of a snapshot that a join writes: the rows that later rows may match, and which of
-//! these rows have already been matched.
+//! The part of a snapshot that a join writes. It contains the rows that later rows may match, and
+//! records which of these rows have already been matched.
 //!
-//! The content does not depend on the number of threads, because rows are written in the order in
-//! which they are kept, and keys are written as columns.
+//! The content does not depend on the number of threads, because rows are written in storage order
+//! and keys are written as columns.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn out_of_order() -> Error {
 }
 
 impl<P: Prepare> JoinTactic<P> {
-    /// Writes the kept rows, and which of them have been matched.
+    /// Writes the kept rows, and records which of them have been matched.
     pub(super) fn write_state(&self, now: SideWatermarks, writer: &mut Writer) -> Result<()> {
         let join = &self.engine.join;
         // In arrival order, the number of rows that are kept longer than needed depends on when the

@@ -1,4 +1,4 @@
-//! Tests joins whose engine fails, and joins whose memory is full.
+//! Tests joins whose engine fails and joins that run out of memory.
 
 use std::sync::Arc;
 

@@ -143,8 +143,8 @@ fn join(
 }
 
 /// Creates a window join that emits a pair as soon as both of its rows have been pushed. Each row
-/// is compared with all kept rows by time and by other numbers, unless keys or times alone leave
-/// only a few candidates.
+/// is compared with all kept rows by time and other numbers, unless keys or times alone leave only
+/// a few candidates.
 fn eager_window_join(
     query: &WindowJoin,
     plan: WindowJoinPlan,

@@ -39,8 +39,8 @@ use crate::{Error, Result};
 /// The approximate number of rows in a batch. A batch is one thread's share of the work in a poll.
 const BATCH_ROWS: usize = 1 << 15;
 
-/// The maximum number of batches that a poll builds, which is high enough to make the cost of
-/// waking threads negligible.
+/// The maximum number of batches that a poll builds. It is high enough to make the cost of waking
+/// threads negligible.
 const POLL_BATCHES: usize = 8;
 
 /// The options of a merge.
@@ -50,7 +50,7 @@ pub struct MergeOptions {
     pub on: String,
     /// The number of sources.
     pub sources: usize,
-    /// The maximum time by which rows of a source can be out of order.
+    /// The maximum time by which a source's rows can be out of order.
     pub lateness: Lateness,
     /// The maximum number of bytes to hold, or `None` for no limit.
     pub memory_limit: Option<usize>,
@@ -163,7 +163,7 @@ struct MergeTactic {
     /// The blocks of the batches whose rows have left the gate. These blocks are kept until all
     /// batches have been built so that a failed step can be repeated.
     planned: Vec<Vec<PlannedBlock<SourceRun>>>,
-    /// The state of the gate after the last read, which shows whether more rows follow.
+    /// The gate's state after the last read, which shows whether more rows follow.
     rest: Rest,
 }
 
@@ -227,7 +227,7 @@ impl Tactic for MergeTactic {
     }
 }
 
-/// The times at which the rows of a batch were pushed, with the number of rows for each time.
+/// The times at which a batch's rows were pushed, with the number of rows pushed at each time.
 type PushTimes = Vec<(Instant, u64)>;
 
 /// Plans the rows for a poll's batches in order, and stays one batch ahead of the requests.
@@ -303,7 +303,7 @@ fn make(
 }
 
 /// Returns the rows of the blocks as one batch. Returns several batches if a column has more than 2
-/// GiB of strings, because a single array cannot hold them. If `holds` is true, each batch holds
+/// GiB of strings, because a single array cannot hold them. If `holds` is true, each batch keeps
 /// the memory charges for its rows.
 fn batches(
     stream: &Stream,

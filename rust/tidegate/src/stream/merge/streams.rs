@@ -1,4 +1,4 @@
-//! Merges streams, and reads only as much of them as it needs.
+//! Merges streams and reads only as much from them as needed.
 
 use std::any::Any;
 use std::cmp::Reverse;
@@ -119,8 +119,8 @@ enum ReadState {
 type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
-    /// Creates a merge of `streams` by the column `on`. The rows in each stream can be out of order
-    /// by up to `lateness`. The merge holds at most `memory_limit` bytes of rows.
+    /// Creates a merge of `streams` by their `on` column. The rows in each stream can be out of
+    /// order by up to `lateness`. The merge holds at most `memory_limit` bytes of rows.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
@@ -191,8 +191,8 @@ impl MergeStreams {
         !matches!(self.shared.state().reading, ReadState::Nobody)
     }
 
-    /// Returns a reference that stays valid as long as this merge exists, or longer if one of its
-    /// threads still holds streams.
+    /// Returns a reference that stays valid as long as this merge exists, and even longer if one of
+    /// its threads still holds streams.
     pub fn held(&self) -> Weak<dyn Any + Send + Sync> {
         let shared: Arc<dyn Any + Send + Sync> = self.shared.clone();
         Arc::downgrade(&shared)
@@ -277,7 +277,7 @@ fn within_itself() -> Error {
 }
 
 impl SharedMerge {
-    /// Locks the state, which is consistent between any two statements, so a panic elsewhere does
+    /// Locks the state. The state is consistent after every statement, so a panic elsewhere does
     /// not corrupt it.
     fn state(&self) -> MutexGuard<'_, MergeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

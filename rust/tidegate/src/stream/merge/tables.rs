@@ -2,8 +2,8 @@
 //!
 //! All rows are already available. Therefore, no row waits for a source, and no gate is needed.
 //! Tables in time order are divided into stretches of consecutive result rows. Each thread merges
-//! one stretch at a time into a batch. Tables whose rows are out of order are merged like streams,
-//! in which late rows are either reordered or rejected.
+//! one stretch at a time into a batch. Tables whose rows are out of order are merged like streams:
+//! late rows are either reordered or rejected.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ const BATCHES: usize = 8;
 /// are therefore larger if the result is large.
 const BATCH_ROWS: (usize, usize) = (1 << 16, 1 << 18);
 
-/// The interval at which a merge of streams checks whether it should stop.
+/// The interval at which a stream merge checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Merges sorted tables with the same columns into batches, by time, then table, then row. The rows
-/// of each table can be out of order by up to `lateness`.
+/// Merges sorted tables with the same columns into batches, by time, then table, then row. Each
+/// table's rows can be out of order by up to `lateness`.
 ///
 /// ```
 /// use std::sync::Arc;

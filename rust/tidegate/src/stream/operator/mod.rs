@@ -2,14 +2,14 @@
 //! steps, and can pause between any two steps.
 //!
 //! This module contains the main loop that all operators share. A [`Tactic`] computes results from
-//! the ready rows, and decides which part of its state a snapshot contains.
+//! the ready rows and decides which part of its state a snapshot contains.
 //!
 //! `snapshot.rs` saves an operator's state as bytes, and restores it.
 //!
 //! # Interrupted calls
 //!
 //! An interrupted call asks the current step to pause. Long steps check for such requests at points
-//! from which they can resume later; all other steps run to completion. If interrupted steps were
+//! from which they can resume later. All other steps run to completion. If interrupted steps were
 //! undone, their work would be lost, and every engine would have to support undoing them. Finishing
 //! a step in the background could take minutes, during which the operator could do nothing else.
 //!
@@ -17,9 +17,8 @@
 //!
 //! A step cannot be undone. Therefore, no row may cause a step to fail. If a condition or a sum
 //! cannot be computed for some rows, these rows are recorded (`columns/faults.rs`), and the step
-//! finishes without them. A step can fail only if a request for memory is refused.
-//! [`Tactic::survives`] then reports whether the operator can continue without losing rows that
-//! have left the gate.
+//! finishes without them. A step can fail only if a memory request is refused. [`Tactic::survives`]
+//! then reports whether the operator can continue without losing rows that have left the gate.
 
 mod snapshot;
 
@@ -68,7 +67,7 @@ pub struct Operator {
     /// The results that the last step was unable to compute. The operator remains halted until the
     /// user continues without these results.
     standing: Option<Halt>,
-    /// The number of notifications from sources at the beginning of the last step.
+    /// The number of notifications from sources that had arrived when the last step began.
     seen: u64,
     /// The schemas with which results and late rows are emitted, if the operator stores wider
     /// dictionary indices.
@@ -172,8 +171,8 @@ impl Operator {
 
     /// Adds a source. If the operator is a join, `side` specifies the side. The source is treated
     /// as if it had existed from the beginning and had promised the watermark `since`, in the unit
-    /// of its time column. If `since` is `None`, the source starts at the watermark of the operator
-    /// or at that of its side, whichever is greater.
+    /// of its time column. If `since` is `None`, the source starts at the operator's watermark or
+    /// at its side's watermark, whichever is later.
     pub fn add_source(
         &mut self,
         side: Option<Side>,
@@ -305,7 +304,7 @@ impl Operator {
         self.common.intake.shared.late.lend(batches);
     }
 
-    /// Drops the lent late rows if the function has accepted them, and puts them back otherwise.
+    /// Drops the lent late rows if the function has accepted them. Otherwise, puts them back.
     pub fn settle_late(&mut self, were_taken: bool) {
         self.common.intake.shared.late.settle(were_taken);
     }
@@ -336,8 +335,8 @@ impl Operator {
         }
     }
 
-    /// Does the same as [`work`](Self::work), but takes at most one step, and only if this step
-    /// lasts no longer than a few milliseconds.
+    /// Like [`work`](Self::work), but takes at most one step, and only if this step takes at most a
+    /// few milliseconds.
     pub fn work_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
         if self.has_ready(by) {
@@ -409,10 +408,10 @@ impl Operator {
         Ok(())
     }
 
-    /// Processes the rows that are ready without emitting their results. The operator that this one
-    /// continues has already emitted these results. A join looks for old pairs again only if it has
-    /// to know which rows were matched. If `pause` is requested, this call fails, and a later call
-    /// resumes the work.
+    /// Processes the rows that are ready without emitting their results. These results were already
+    /// emitted by the operator that this one continues. A join searches for old pairs again only if
+    /// it needs to know which rows were matched. If `pause` is requested, this call fails, and a
+    /// later call resumes the work.
     pub fn recall(&mut self, pause: &Stop) -> Result<()> {
         self.common.recalls = true;
         let recalled = self.catch_up(pause);
@@ -453,8 +452,8 @@ impl Operator {
         Ok(reader.take()?.map(Poll::Batch))
     }
 
-    /// Returns the next finished batch, if there is one, in the form in which it is emitted. A
-    /// batch is split if it contains more values than its dictionary indices can address.
+    /// Returns the next finished batch, if any, in the form in which it is emitted. A batch is
+    /// split if it contains more values than its dictionary indices can address.
     fn next_made(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             let Some(made) = self.common.ready.front() else { return Ok(None) };

@@ -16,14 +16,14 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Digest, Error, Result};
 
 impl Operator {
-    /// Returns the operator's state as bytes. If an operator is restored from these bytes by
-    /// [`restore`](Self::restore), it continues as if there had been no interruption. Before the
-    /// state is saved, all ready rows are processed. The snapshot contains the results of these
-    /// rows, unless a poll has already returned them. If `pause` is requested, the call fails, and
-    /// a later call resumes the work.
+    /// Returns the operator's state as bytes. An operator into which [`restore`](Self::restore)
+    /// loads these bytes continues as if there had been no interruption. Before the state is saved,
+    /// all ready rows are processed. The snapshot contains the results of these rows, unless a poll
+    /// has already returned them. If `pause` is requested, the call fails, and a later call resumes
+    /// the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready yet, the late rows, and the
-    /// results that have not been returned. For all other rows, the snapshot contains the state
+    /// results that have not yet been returned. For all other rows, the snapshot contains the state
     /// that the operator keeps. The content of a snapshot does not depend on the number of threads.
     pub fn snapshot(&mut self, pause: &Stop) -> Result<Vec<u8>> {
         self.catch_up(pause)?;
@@ -140,9 +140,9 @@ fn restored(digest: &Digest, reader: &mut Reader<'_>, rows: u64) -> Result<Diges
 }
 
 /// Divides the results that have not been returned into batches whose sizes depend only on the
-/// number of rows. Otherwise, the sizes of the batches would depend on the number of threads. These
-/// batches are returned by later polls of this operator, and by polls of an operator that is
-/// restored from the snapshot.
+/// number of rows. Otherwise, the batch sizes would depend on the number of threads. Later polls
+/// return these batches, both from this operator and from an operator that is restored from the
+/// snapshot.
 fn recut(
     ready: &VecDeque<ResultBatch>,
     schema: &SchemaRef,

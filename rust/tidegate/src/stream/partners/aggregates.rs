@@ -1,7 +1,7 @@
-//! Aggregates of the partners of each left row.
+//! Aggregates each left row's partners.
 //!
-//! A left row is final after the last time at which a row can match it. The distance to this time
-//! is the same for all left rows, so the rows become final in order of arrival.
+//! A left row becomes final after the last time at which a right row can match it. The distance to
+//! this time is the same for all left rows, so the rows become final in order of arrival.
 
 use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
@@ -24,10 +24,10 @@ use crate::stream::sides::{JoinRequest, Sides};
 use crate::stream::state::timed_rows::TimedRows;
 use crate::stream::times::ResultTimes;
 
-/// Creates the operator that aggregates the partners of each left row, for sources with these
-/// schemas. A left row is emitted once no further row can become its partner. An interval end that
-/// is computed from columns may be at most `max_width` away from the time of its row. Rows
-/// whose ends are farther away are set aside, like late rows.
+/// Creates an operator that aggregates each left row's partners, for sources with these schemas. A
+/// left row is emitted once no further row can become its partner. An interval end that is computed
+/// from columns may be at most `max_width` away from the time of its row. Rows whose ends are
+/// farther away are set aside, like late rows.
 ///
 /// This example counts the quotes that are at most 2 older than each trade:
 ///

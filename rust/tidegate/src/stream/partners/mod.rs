@@ -1,5 +1,5 @@
-//! Joins of push sources. Each of these joins returns one row per left row, with aggregates of the
-//! left row's partners or with its as-of partner.
+//! Joins of push sources. Each of these joins returns one row per left row, which contains
+//! aggregates of the left row's partners or its as-of partner.
 //!
 //! ```text
 //! sources ─▶ gate ─▶ ready rows ─▶ left rows, until they are final ──┐
@@ -9,7 +9,8 @@
 //! A left row waits until no further row can become its partner. The code that joins tables then
 //! joins the final left rows with the kept right rows. The results are therefore bit-for-bit
 //! identical to those for tables. Results are sorted by the time at which their left rows became
-//! final, and then in merged order. The order of the results depends only on the rows.
+//! final, and results with equal times are in merged order. The order of the results depends only
+//! on the rows.
 //!
 //! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
 //!
@@ -52,15 +53,15 @@ use crate::columns::time::Unit;
 pub use aggregates::partner_aggregates;
 use kind::{FinalRows, PartnerKind};
 
-/// If more pairs than this have to be compared, the work is deferred, because it would take several
+/// If more pairs than this have to be compared, the work is deferred because it would take several
 /// milliseconds.
 const MANY_PAIRS: u64 = 1 << 20;
 
-/// The number of right rows that can be kept in addition to twice the number of needed ones.
+/// Unneeded right rows are searched for once `right.len() > 2 * needed + SPARE_ROWS`.
 const SPARE_ROWS: usize = 1 << 10;
 
-/// When memory is short, unneeded right rows are searched for once the number of right rows has
-/// grown by 1/`SPARE` since the last search.
+/// When memory is short, unneeded right rows are searched for once `right.len() > needed + needed /
+/// SPARE`.
 const SPARE: usize = 8;
 
 /// The query of a join, in the form that the operator requires.
@@ -257,9 +258,9 @@ impl PartnerJob {
     }
 }
 
-/// Explains a join that returns one row per left row. The first lines describe the rows in the
-/// result; `keeping` describes how long right rows are kept, and `place` describes the position at
-/// which a left row is emitted.
+/// Explains a join that returns one row per left row. `lines` describes the result rows, `keeping`
+/// describes how long right rows are kept, and `place` describes the position at which a left row
+/// is emitted.
 pub(super) fn explain(
     mut lines: Vec<String>,
     keeping: &str,

@@ -1,4 +1,4 @@
-//! For each key, the last right row, which remains valid until the next one arrives.
+//! The last right row with each key. It remains valid until the next one arrives.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_KEY;

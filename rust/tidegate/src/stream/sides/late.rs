@@ -14,7 +14,7 @@ use crate::query::output::{OutputColumn, Shape};
 use crate::stream::intake::late::{Late, LateRows};
 use crate::stream::intake::sides::SourceSides;
 
-/// The properties of a join's sides that determine the form of its late rows.
+/// The properties of a join's sides that determine the columns of its late rows.
 #[derive(Debug)]
 pub(in crate::stream) struct LateSides<'a> {
     pub(in crate::stream) schemas: [&'a SchemaRef; 2],

@@ -14,8 +14,8 @@ use crate::query::output::OutputColumn;
 use crate::results::gather::{ColumnSource, Gather, Records, Rows, fixed_width};
 use crate::stream::state::store::Store;
 
-/// The maximum number of rows in a batch of results. A few columns of this length fill a huge page.
-/// The division of results into batches depends only on the results.
+/// The maximum number of rows in a result batch. A few columns of this length fill a huge page. The
+/// division of results into batches depends only on the results.
 pub(in crate::stream) const BATCH_ROWS: usize = 1 << 15;
 
 /// Builds result batches from kept rows.
@@ -57,8 +57,8 @@ impl Maker {
         Ok(batches.into_iter().flatten().collect())
     }
 
-    /// Builds one batch of result rows. Builds several batches if the strings in a column exceed 2
-    /// GiB, or if a dictionary would have more values than its indices can represent.
+    /// Builds one batch of result rows. Builds several batches if a column's strings exceed 2 GiB,
+    /// or if a dictionary would have more values than its indices can represent.
     fn batch(
         &self,
         results: &Results,
@@ -108,8 +108,8 @@ fn of_side(column: &OutputColumn, side: Side) -> Option<usize> {
     }
 }
 
-/// Returns the columns of a side that its store keeps row by row, identified by their positions in
-/// the result.
+/// Returns the side's columns that its store keeps row by row, identified by their positions in the
+/// result.
 fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     let place =
         |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));

@@ -32,7 +32,7 @@ use crate::columns::time::Unit;
 use crate::query::identity::Identity;
 use crate::{Error, Result};
 
-/// The two sides of a join, with their schemas, their time columns and the unit of the times.
+/// The two sides of a join, with their schemas, time columns and common time unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides<'a> {
     pub(super) left: &'a SchemaRef,
@@ -53,7 +53,7 @@ pub(super) struct JoinRequest {
     /// On each side, the maximum distance between a computed end and the time of its row.
     pub(super) widths: [Option<Width>; 2],
     pub(super) order: Order,
-    /// The record of pairs for which the condition of the join cannot be evaluated.
+    /// The record of pairs for which the join's condition cannot be evaluated.
     pub(super) faults: Faults,
 }
 

@@ -19,8 +19,8 @@ pub(in crate::stream) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSi
     runs.partition_point(|run| of_sources.of(run.source) == Side::Left)
 }
 
-/// Returns the rows of a side in merged order, taken from the runs of its sources. `sources`
-/// contains the source of each row on both sides; `is_own` returns whether a source belongs to this
+/// Returns a side's rows in merged order, taken from its sources' runs. `sources` contains each
+/// row's source, for the rows of both sides. `is_own` returns whether a source belongs to this
 /// side.
 pub(in crate::stream) fn side_rows(
     schema: &SchemaRef,

@@ -9,11 +9,11 @@ use super::keys::KeyNumbers;
 use crate::Result;
 use crate::columns::keys::KeyColumn;
 
-/// The numbers of keys. A key keeps its number as long as any row has the key.
+/// The numbers of keys. A key keeps its number as long as any row has that key.
 #[derive(Debug)]
 pub(crate) struct KeptKeys {
     numbers: KeyNumbers,
-    /// The key of each kept row, in the order of the rows' offsets.
+    /// The key of each kept row, in offset order.
     kept: [VecDeque<u32>; 2],
     /// The number of kept rows with each key, indexed by the key's number.
     rows: Vec<u32>,
@@ -57,7 +57,7 @@ impl KeptKeys {
         self.numbers.release(&silent);
     }
 
-    /// Keeps only the rows at these offsets on each side.
+    /// On each side, keeps only the rows at these offsets.
     pub(crate) fn retain(&mut self, offsets: [&[u32]; 2]) {
         let mut silent = Vec::new();
         for (kept, offsets) in self.kept.iter_mut().zip(offsets) {

@@ -26,7 +26,7 @@ pub(crate) struct KeyNumbers {
     /// The numbers of keys do not depend on the seed.
     hasher: RandomState,
     numbers: Numbers,
-    /// Numbers that are free because no key has them.
+    /// Free numbers, which are not assigned to any key.
     free: Vec<u32>,
     nulls: KeyNulls,
 }
@@ -36,8 +36,8 @@ pub(crate) struct KeyNumbers {
 enum KeyNulls {
     /// A key that contains a null matches nothing.
     NoKey,
-    /// A null is a value like any other. The number of the key that consists of a single null, if a
-    /// row has that key.
+    /// A null is a value like any other. If a row's key consists of a single null, the number of
+    /// that key.
     Group(Option<u32>),
 }
 
@@ -82,7 +82,7 @@ impl KeyNumbers {
         self.complete(&keys, found)
     }
 
-    /// Assigns numbers to the keys in several batches from one side, and returns, for each batch,
+    /// Assigns numbers to the keys in several batches from one side. For each batch, returns
     /// whether it may contain new keys. Known keys are looked up by several threads.
     pub(crate) fn of_each(
         &mut self,
@@ -205,7 +205,7 @@ impl KeyNumbers {
 }
 
 impl Numbers {
-    /// Returns the number of each row's key, or [`UNKNOWN`] if it has none.
+    /// Returns the number of each row's key, or [`UNKNOWN`] if the key has no number.
     fn find(&self, hasher: &RandomState, keys: &SideKeys<'_>, rows: usize) -> Result<Vec<u32>> {
         let mut found = memory::vec(rows);
         match self {
@@ -223,8 +223,8 @@ impl Numbers {
         Ok(found)
     }
 
-    /// Assigns a number to each key that has none; `found` contains the number that was found for
-    /// each row.
+    /// Assigns numbers to keys that have none. `found` contains the number that was found for each
+    /// row.
     fn give(
         &mut self,
         hasher: &RandomState,
@@ -291,8 +291,8 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-/// Returns the number of bytes that a hash table takes up. A table uses seven out of eight slots,
-/// and each slot takes up one byte in addition to its value.
+/// Returns the number of bytes that a hash table takes up. A table uses at most seven of every
+/// eight slots, and each slot takes up one byte in addition to its value.
 fn table_bytes<T>(table: &HashTable<T>) -> usize {
     table.capacity() / 7 * 8 * (size_of::<T>() + 1)
 }

@@ -1,4 +1,4 @@
-//! The state of an operator: the rows and keys that it keeps, and their serialized form.
+//! An operator's state: the rows and keys that it keeps, and their serialized form.
 //!
 //! | file | what is in it |
 //! | --- | --- |

@@ -1,9 +1,9 @@
-//! Columns whose bytes depend only on their values, at any level of nesting.
+//! Columns whose bytes depend only on their values, at every level of nesting.
 //!
-//! The codes in a dictionary, the buffers for strings in views, the order of lists in list views,
-//! and the boundaries between runs of equal values depend on the history of the rows. Plain columns
-//! contain no trace of this history: they have no dictionaries, and they store each value once, in
-//! row order. Only values at null positions remain unchanged.
+//! Some parts of a column depend on the rows' history: dictionary codes, the buffers of string
+//! views, the order of lists in list views, and the boundaries between runs of equal values. Plain
+//! columns contain no trace of this history: they have no dictionaries, and they store each value
+//! once, in row order. Only values at null positions remain unchanged.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::columns::cast::cast;
 use crate::columns::dictionary;
 use crate::columns::nested::{children, with_fields};
 
-/// Returns the type in which each dictionary is replaced by the type of its values.
+/// Returns the type with each dictionary type replaced by its value type.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     let field = |field: &FieldRef| {
         FieldRef::new(Field::clone(field).with_data_type(plain_type(field.data_type())))
@@ -35,7 +35,7 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Returns the array with each dictionary replaced by its values, and without unused data.
+/// Returns the array without unused data and with each dictionary replaced by its values.
 pub(crate) fn to_plain(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     if is_plain(array.data_type()) {
         return Ok(array.clone());

@@ -1,4 +1,4 @@
-//! The bytes of a snapshot: the text of the query, the state and a checksum.
+//! The bytes of a snapshot: the query's text, the state and a checksum.
 //!
 //! ```text
 //! "TIDEGATE"  version u16  query text  state ...  CRC-32 of all before
@@ -26,7 +26,7 @@ const MOST_ROWS: u64 = 1 << 48;
 /// The approximate size of the smallest table, in bytes.
 pub(crate) const TABLE_BYTES: usize = 64;
 
-/// The version of the format, which increases when older versions of tidegate cannot read the new
+/// The format version, which is incremented when older versions of tidegate cannot read the new
 /// format.
 const VERSION: u16 = 1;
 
@@ -75,7 +75,8 @@ impl Writer {
         self.0.extend(value);
     }
 
-    /// Writes which rows have been matched, and how many of the first rows are settled.
+    /// Writes a flag for each row that shows whether the row has been matched. Also writes how many
+    /// of the first rows are settled.
     pub(crate) fn matched(&mut self, (matched, settled): &(Vec<bool>, usize)) {
         self.bytes(&memory::collect(matched.iter().map(|&matched| u8::from(matched))));
         self.number(*settled as u64);
@@ -101,7 +102,8 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
-/// The last line of a query's text, if the operator computes a digest of its results.
+/// The last line of a query's text. It is present only if the operator computes a digest of its
+/// results.
 pub(crate) const DIGESTED: &str = "digest: of the results";
 
 /// The advice for a snapshot that belongs to a different query.
@@ -237,7 +239,7 @@ impl<'a> Reader<'a> {
         rows.map_err(|why| damaged(&format!("a table cannot be read: {why}")))
     }
 
-    /// Checks that the snapshot has been read completely.
+    /// Checks that the entire snapshot has been read.
     pub(crate) fn finish(&self) -> Result<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(damaged("bytes follow its end")) }
     }
@@ -266,7 +268,7 @@ fn where_they_differ((written, wanted): (&str, &str)) -> (String, String) {
     (part(written), part(wanted))
 }
 
-/// Returns the first line of `query` beyond the number of lines in `other`.
+/// Skips as many lines of `query` as `other` has, and returns the next line of `query`.
 fn more<'a>(query: &'a str, other: &str) -> Option<&'a str> {
     query.lines().nth(other.lines().count())
 }
@@ -345,7 +347,7 @@ mod tests {
         );
     }
 
-    /// Passes the output of a writer to a reader, and returns the result of the reader.
+    /// Passes a writer's output to a reader and returns the reader's result.
     fn read<T>(
         write: impl FnOnce(&mut Writer),
         read: impl FnOnce(&mut Reader<'_>) -> Result<T>,

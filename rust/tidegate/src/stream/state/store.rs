@@ -18,7 +18,7 @@ use crate::stream::memory::Charge;
 
 /// The number of adjacent segments that are combined into one. Gathering results from a few
 /// segments is faster than from many, and large segments are stored on huge pages. Each time a row
-/// is copied, its segment grows by about this factor.
+/// is copied, it moves to a segment that is larger by about this factor.
 const TOGETHER: usize = 8;
 
 /// If all columns have fixed-width values, a segment with at least this many rows is no longer
@@ -29,7 +29,7 @@ const LARGE: usize = 1 << 16;
 const LARGE_OF_BYTES: usize = 1 << 13;
 
 /// The remaining rows are copied if this releases at least one byte for every `SPARE` bytes that
-/// are copied. Therefore, at most this many rows are copied for each row that is dropped.
+/// are copied. Therefore, at most this many rows are copied for each dropped row.
 const SPARE: usize = 8;
 
 /// Rows in the order in which they are joined, with consecutive numbers.

@@ -1,8 +1,8 @@
 //! Tables in snapshots. Each table is an Arrow IPC stream that contains a schema and one record
 //! batch, without dictionaries.
 //!
-//! The reader of a table already has the table's schema. Therefore, the reader skips the schema in
-//! the stream, and columns can be nested to any depth. The content is checked against the expected
+//! A table's reader already has the table's schema. Therefore, the reader skips the schema in the
+//! stream, and columns can be nested to any depth. The content is checked against the expected
 //! schema. Memory for data is allocated only after all bytes of the data have been read.
 
 use std::collections::HashMap;
@@ -152,7 +152,7 @@ where
 {
     /// Checks that the next column has this type and that its buffers match its length. Child
     /// columns are checked in the same way. Returns `None` if a check fails. Offsets are not
-    /// checked here, because arrow-rs checks whether they are in order.
+    /// checked here, because arrow-rs checks their order.
     fn has_whole(&mut self, data_type: &DataType) -> Option<()> {
         let node = self.nodes.next()?;
         let (rows, layout) = (i128::from(node.length()), layout(data_type));

@@ -65,7 +65,7 @@ impl TimedRows {
         self.ts.partition_point(|&ts| wanted(ts))
     }
 
-    /// Adds rows after the existing ones, and takes their bytes from these charges.
+    /// Appends rows and takes their bytes from these charges.
     pub(crate) fn push(
         &mut self,
         ts: impl IntoIterator<Item = i64>,

@@ -33,8 +33,8 @@ use Cell::{Float, Null, Span, Text, Time, Whole};
 enum Failure {
     /// Overflow or division by zero.
     Error,
-    /// A case that the rules leave open: `decimal128` may or may not be able to hold a value beyond
-    /// 38 digits.
+    /// A case that the rules leave open: a value with more than 38 digits may or may not fit in
+    /// `decimal128`.
     Unknown,
 }
 
@@ -159,7 +159,7 @@ fn nanoseconds(unit: TimeUnit) -> i128 {
 /// The cells of one side, column by column.
 type Cells = Vec<Vec<Cell>>;
 
-/// Generates a condition, and rows for it. A column that the condition does not read has no cells,
+/// Generates a condition, and rows for it. Columns that the condition does not read have no cells,
 /// because generating all columns would take several times as long as the rest of the test.
 fn condition_and_rows() -> impl Strategy<Value = (Expr, usize, Cells, Cells)> {
     (condition(), 0..150_usize).prop_flat_map(|(expr, rows)| {
@@ -329,7 +329,7 @@ fn chosen(value: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
         .boxed()
 }
 
-/// Generates a comparison of values of one kind, or a ratio of durations.
+/// Generates a comparison between values of the same kind, or a ratio of durations.
 fn comparison(plain: BoxedStrategy<Expr>) -> BoxedStrategy<Expr> {
     use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
     let operand = prop_oneof![5 => plain.clone(), 1 => chosen(plain)].boxed();

@@ -58,8 +58,8 @@ impl Change {
     }
 }
 
-/// Rows of a batch that are set aside, either because they are late or because their intervals are
-/// too wide.
+/// The rows of a batch that are set aside because they are late or because their intervals are too
+/// wide.
 #[derive(Debug)]
 pub(super) struct Aside {
     rows: RecordBatch,

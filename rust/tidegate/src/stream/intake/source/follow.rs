@@ -12,8 +12,7 @@ use crate::{Error, Result};
 impl Source {
     /// Makes the source follow an operator with these result times. The source's rows will be the
     /// operator's results, and its promises will be the operator's promises. Returns the columns
-    /// from which `of` computes the time of the source, or no columns if the time is a result
-    /// column.
+    /// from which `of` computes the source's time, or no columns if the time is a result column.
     pub fn follow(
         &mut self,
         times: &ResultTimes,

@@ -39,9 +39,9 @@ impl Source {
         Ok(change)
     }
 
-    /// Marks the source as idle. Until rows are pushed into it again, the other sources proceed
-    /// without it. Rows that arrive after that are late if they are before the watermark that the
-    /// other sources have reached.
+    /// Marks the source as idle. Until rows are pushed into this source again, the other sources
+    /// proceed without waiting for it. Rows that arrive after that are late if they are before the
+    /// watermark that the other sources have reached.
     pub fn idle(&mut self) -> Result<()> {
         self.check_open()?;
         if !self.is_idle {

@@ -60,7 +60,7 @@ pub struct Source {
     name: Arc<str>,
     stream: Stream,
     shared: IntakeState,
-    /// The source's access to the gate, or `None` once the source has been closed.
+    /// The source's handle to the gate, or `None` once the source has been closed.
     gate: Option<BlockSource<SourceRun>>,
     number: u16,
     reorder: Reorder<Push>,
@@ -74,7 +74,7 @@ pub struct Source {
     is_full: bool,
     /// True if a push has been refused since the source last accepted rows.
     was_refused: bool,
-    /// True while the other sources proceed without this source, until it receives rows.
+    /// True while the source is idle: the other sources proceed without it until it receives rows.
     is_idle: bool,
     /// The time at which rows or a promise last arrived.
     told: Instant,
@@ -89,14 +89,14 @@ pub struct SourceStats {
     pub name: Arc<str>,
     /// The number of rows that have been pushed.
     pub rows_in: u64,
-    /// The number of rows that were set aside, either because they are late or because their
-    /// intervals are too wide.
+    /// The number of rows that were set aside because they were late or because their intervals
+    /// were too wide.
     pub rows_late: u64,
     /// The time before which rows are no longer accepted, or `None` before the first promise.
     pub watermark: Option<i64>,
     /// True if no more rows will arrive.
     pub closed: bool,
-    /// True while the other sources proceed without this source, until it receives rows.
+    /// True while the source is idle: the other sources proceed without it until it receives rows.
     pub idle: bool,
     /// The reason why no more rows arrive even though the source has not been closed.
     pub abandoned: Option<String>,

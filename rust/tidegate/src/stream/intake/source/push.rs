@@ -22,11 +22,11 @@ use crate::stream::memory::Charge;
 use crate::{Error, Result};
 
 impl Source {
-    /// Adds rows. The call accepts either all of the rows or none of them. No rows are accepted if
-    /// the call fails, or if `stop` is requested before the first row has been accepted.
+    /// Adds rows. The call accepts either all rows or none. No rows are accepted if the call fails,
+    /// or if `stop` is requested before the first row has been accepted.
     ///
-    /// The columns can be in a different order, and they can have other types if these represent
-    /// the same values.
+    /// The columns can be in a different order, and their types can differ as long as they
+    /// represent the same values.
     pub fn push(&mut self, schema: &Schema, batches: Vec<RecordBatch>, stop: &Stop) -> Result<()> {
         self.push_fitting(schema, batches, Extra::Refuse, stop)
     }
@@ -98,7 +98,7 @@ impl Source {
         Ok(())
     }
 
-    /// Prepares a change that adds pushed batches. Each batch is paired with its times, and with
+    /// Prepares a change that adds pushed batches. Each batch is accompanied by its times and by
     /// the rows whose intervals are too wide.
     fn push_of(
         &self,

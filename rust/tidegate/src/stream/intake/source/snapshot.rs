@@ -1,4 +1,4 @@
-//! Writes the state of a source to a snapshot, reads it, and restores it.
+//! Writes a source's state to a snapshot, reads the state from a snapshot, and restores it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,7 @@ impl RestoredSource {
         self.ts.first().copied().into_iter().chain(promised).min()
     }
 
-    /// Returns the number of rows that have arrived, and the number of late rows among them.
+    /// Returns the number of rows that have arrived and the number of late rows among them.
     pub(crate) fn rows(&self) -> (u64, u64) {
         (self.rows_in, self.rows_late)
     }
