@@ -1,6 +1,6 @@
 """The command `tidegate`. The extra `tidegate[cli]` installs the required libraries.
 
-- `app.py`: the subcommands by name; `commands/`: their options and help texts.
+- `app.py`: the subcommands by name; `commands/`: their options and help.
 - `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: what the subcommands do;
   `tables.py`: the files that subcommands read and write; `doctor.py`: the bug report.
 - `following.py`: joins and aggregates files while they grow; `feeding.py`: threads that push rows

@@ -16,7 +16,7 @@ thread_local! {
     static STAYS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The state that tells a pool's threads whether calls are running.
+/// The state in which a pool's threads see whether calls are running.
 #[derive(Debug)]
 pub(super) struct Awake {
     calls: Counter,

@@ -13,11 +13,11 @@
 //!
 //! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
 //!
-//! *Store*: the joiner inserts the row into its own list for the key. No other thread writes to
-//! this list ([`TimeTravel`](crate::time_travel::TimeTravel)).
+//! 2. *Store*: the joiner inserts the row into its own list for the key. No other thread writes to
+//!    this list ([`TimeTravel`](crate::time_travel::TimeTravel)).
 //!
-//! *Search*: the joiner walks backwards through all of the team's lists for the other side, while
-//! the team's joiners add rows. The joiner sees the rows that precede its own row.
+//! 3. *Search*: the joiner walks backwards through all of the team's lists for the other side,
+//!    while the team's joiners add rows. The joiner sees the rows that precede its own row.
 //!
 //! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
 //!

@@ -8,7 +8,7 @@
 //! - nearest: the row's own time plus the distance to its partner. A right row at that time would
 //!   be as far away as the partner, so no row that arrives later can be nearer.
 //!
-//! A row without a partner is final at its own time plus the tolerance. If there is no tolerance,
+//! An unmatched row is final at its own time plus the tolerance. If there is no tolerance,
 //! such a row waits for the end of the stream, unless its key is null or it can never satisfy the
 //! condition.
 //!
