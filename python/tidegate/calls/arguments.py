@@ -104,7 +104,7 @@ def told_class(kind: type) -> type:
 
     def new(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
         _check_collected(kind, given, named)
-        names = inspect.signature(kind).parameters
+        names = _parameters(kind)
         by_place = dict(zip(names, given, strict=False))
         schemas = {
             name: one if name == lacking and one is None else _with_schema(name, one)
@@ -134,6 +134,12 @@ def told_class(kind: type) -> type:
         "__wrapped__": kind,
     }
     return type(kind.__name__, (kind,), members)
+
+
+# Reading the signature of a native class takes longer than creating an operator.
+@functools.cache
+def _parameters(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
 
 
 # The arguments of classes that accept a schema, or data that has one.
