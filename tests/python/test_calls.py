@@ -180,6 +180,7 @@ def test_an_explanation_fails_as_the_call_does(function, inputs, arguments):
 def test_classes_are_explained_with_any_input_that_they_accept(files):
     text = tg.explain(tg.IntervalJoin, LEFT, RIGHT, **INTERVAL)
     assert text == tg.explain(tg.IntervalJoin, left=files[0], right=RIGHT.schema, **INTERVAL)
+    assert text == tg.explain(tg.IntervalJoin, *files, **INTERVAL)
     band = {"on": "x", "within": 2.0, "time": "ts", "window": 5}
     assert "the same stream" in tg.explain(tg.BandJoin, LEFT.schema, None, **band)
 
