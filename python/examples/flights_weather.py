@@ -6,8 +6,8 @@
    `aggs`, with Spark's own join and time bins, as an expert would write it, and with Spark's own
    join as most people would first write it.
 2. For every flight, the script finds the last weather observation at its airport in the preceding
-   hour. It does so with `tidegate.spark.interval_join`, with Spark's own join and time bins, and
-   without Spark.
+   hour. The script does this in three ways: with `tidegate.spark.interval_join`, with Spark's own
+   join and time bins, and without Spark.
 
 The script times all of these joins, compares their rows, and prints an order-independent digest.
 The script summarizes the second result in two small tables and plots it. Spark's log is in
@@ -132,7 +132,7 @@ SCALES = (
 
 @dataclass(frozen=True)
 class Written:
-    """The rows that a join wrote to Parquet, and its duration in seconds, with planning."""
+    """The rows that a join wrote to Parquet, and the duration in seconds, including planning."""
 
     folder: str
     seconds: float
@@ -262,7 +262,8 @@ def before_by_bins(flights: DataFrame) -> DataFrame:
 
 
 def before_by_spark(flights: DataFrame) -> DataFrame:
-    """Build the first join as most people would; Spark compares all flights from an airport."""
+    """Build the first join as most people would; Spark compares all pairs of flights per
+    airport."""
     same = F.col("origin") == F.col("airport")
     pairs = numbered(flights).join(others(flights), same & in_the_hours_before(), "left")
     return summed(pairs)

@@ -175,7 +175,7 @@ class Ordered:
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files with statistics about times; None for other inputs."""
+        """The stretches of Parquet files with time statistics; None for other inputs."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
@@ -190,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order. If the table can be reread, it is read to find out."""
+        """Whether the times are in order. A table that can be reread is read to determine this."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
