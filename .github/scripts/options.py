@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the text of a file after writing the options from the table into it."""
+    """Return a file's text with the options from the table inserted."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):

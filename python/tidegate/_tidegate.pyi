@@ -363,7 +363,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Among rows with equal times, rows from sources with lower numbers precede the others.
+        Among rows with equal times, rows from lower-numbered sources come first.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -678,12 +678,12 @@ class Operator(Generic[_StatsT_co]):
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark among the open sources that are not idle. In a join, the source begins at the
-        watermark of its side if that is later. While all left sources are idle, right rows with
-        that time may already have been emitted. A new left source therefore begins one time unit
-        later. If several threads feed the sources, the operator's watermark depends on their
-        progress. If you know the time of the source's first row, pass this time as `since`. A
-        snapshot includes the added sources, and `restore` recreates them.
+        watermark among the open sources that are not idle. In a join, the source begins at its
+        side's watermark if that is later. While all left sources are idle, right rows with that
+        time may already have been emitted. A new left source therefore begins one time unit later.
+        If several threads feed the sources, the operator's watermark depends on their progress. If
+        you know the time of the source's first row, pass this time as `since`. A snapshot includes
+        the added sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -834,7 +834,7 @@ class Operator(Generic[_StatsT_co]):
                 returns. Without this function, late rows are kept until `late` is called, and count
                 towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then ends with a `watermark` column of 64-bit integers, which is null in result
+                then has a final `watermark` column of 64-bit integers, which is null in result
                 rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
                 value, and all other columns are null. When `promised` has increased after a batch,
                 a punctuation is emitted. The punctuation follows all results with times before its
@@ -884,7 +884,7 @@ class Operator(Generic[_StatsT_co]):
                 returns. Without this function, late rows are kept until `late` is called, and count
                 towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then ends with a `watermark` column of 64-bit integers, which is null in result
+                then has a final `watermark` column of 64-bit integers, which is null in result
                 rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
                 value, and all other columns are null. When `promised` has increased after a batch,
                 a punctuation is emitted. The punctuation follows all results with times before its
@@ -950,10 +950,10 @@ class Operator(Generic[_StatsT_co]):
         Returns:
             A table whose first three columns are `late_source` (the number of the source),
             `late_position` (the row's number among all rows from the source) and `late_watermark`
-            (the watermark when the row was pushed). These columns are followed by the columns of
-            the sources. In a join, the first column is `late_side`, which is `left` or `right`, and
-            the sources of each side are numbered from 0. The other columns are those of a full
-            join, with nulls in the columns of the opposite side. An operator with `max_width` adds
+            (the watermark when the row was pushed). These columns are followed by the sources'
+            columns. In a join, the first column is `late_side`, which is `left` or `right`, and the
+            sources of each side are numbered from 0. The other columns are those of a full join,
+            with nulls in the columns of the opposite side. An operator with `max_width` adds
             `late_reason` after `late_watermark`. The reason is `late`, or `wide` for a row with an
             interval end farther away than `max_width`. The `late_watermark` of a wide row is null.
             Rows are ordered by source and position. Late rows count towards `memory_limit` until
@@ -1558,10 +1558,10 @@ class IntervalJoin(StreamJoin):
     the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
     later row in merged order, then by their earlier row. Each row has a last time at which it can
     match. If the row remains unmatched, it is emitted after all pairs with this time. For a left
-    row, the last time is the row's own time plus `upper`. For a right row, it is the row's own time
-    minus `lower`. This last time is never earlier than the row's own time. If `closed` excludes the
-    end of the interval, the last time is one unit earlier. If an end is given as an expression,
-    `max_width` takes its place.
+    row, the last time is the row's own time plus `upper`. For a right row, the last time is the
+    row's own time minus `lower`. This last time is never earlier than the row's own time. If
+    `closed` excludes the end of the interval, the last time is one unit earlier. If an end is given
+    as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1670,8 +1670,8 @@ class IntervalJoin(StreamJoin):
         max_width: The maximum distance between a row's time and an interval end that is given as an
             expression. `max_width` accepts the same values as `lateness`. `max_width` is required
             if an end is an expression, because it determines how long rows are kept and which rows
-            are compared. A greater width means that more rows are compared. A row with an end that
-            is farther away is set aside, like a late row.
+            are compared. A greater width means that more rows are compared. A row whose interval
+            end is farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,
@@ -1694,9 +1694,9 @@ class IntervalJoin(StreamJoin):
             `where`, the same as `key`. With a `where`, `auto` starts as `key` and switches to
             `hybrid` once one thread has far more comparisons to perform than the others. These
             patterns are described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1.
-            `scale-oij`: each key is assigned a team of threads, and keys with more rows have larger
-            teams. Each row is stored by one thread, which looks for matches in the lists of all
-            threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
+            `scale-oij`: each key is assigned to a team of threads, and keys with more rows have
+            larger teams. Each row is stored by one thread, which looks for matches in the lists of
+            all threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
             `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
@@ -1835,7 +1835,7 @@ class Aggregate(Operator[_AggregateStats]):
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
@@ -2620,7 +2620,7 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return the start and the end of each row's interval if ends are computed from columns.
+        """Return the start and end of each row's interval if its ends are computed from columns.
 
         Two rows can match only if their intervals overlap, but overlapping intervals do not
         guarantee a match. On Spark, the join divides rows by these intervals. If a row cannot match

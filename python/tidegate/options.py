@@ -386,7 +386,7 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time between the starts of two successive windows. `advance` accepts the same values as
+        The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
         windows.
         """,
@@ -935,7 +935,7 @@ OPTIONS: tuple[Option, ...] = (
         The maximum distance between a row's time and an interval end that is given as an
         expression. `max_width` accepts the same values as `lateness`. `max_width` is required if an
         end is an expression, because it determines how long rows are kept and which rows are
-        compared. A greater width means that more rows are compared. A row with an end that is
+        compared. A greater width means that more rows are compared. A row whose interval end is
         farther away is set aside, like a late row.
         """,
         default="None",
@@ -953,9 +953,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
         that is computed from columns. `max_width` is required for computed ends, because it
-        determines how long rows are kept. A row with an end that is farther away is set aside, like
-        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
-        otherwise, it is dropped.
+        determines how long rows are kept. A row whose interval end is farther away is set aside,
+        like a late row. With `late_as`, such a row is emitted and marked as `left wide` or
+        `right wide`; otherwise, it is dropped.
         """,
         default="None",
     ),
@@ -1117,7 +1117,7 @@ OPTIONS: tuple[Option, ...] = (
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
         With a `where`, `auto` starts as `key` and switches to `hybrid` once one thread has far more
         comparisons to perform than the others. These patterns are described in section 3 of the
-        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of
+        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned to a team of
         threads, and keys with more rows have larger teams. Each row is stored by one thread, which
         looks for matches in the lists of all threads in the team. This is the Scale-OIJ algorithm,
         included for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.

@@ -1449,7 +1449,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
@@ -1570,7 +1570,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are

@@ -111,14 +111,14 @@ def reading(name: str, layout: Format) -> AbstractContextManager[None]:
 
 
 def read_whole(stream: IO[bytes]) -> pa.NativeFile:
-    """Copy a stream into memory that Arrow manages."""
+    """Copy a stream into Arrow-managed memory."""
     memory = pa.BufferOutputStream()
     shutil.copyfileobj(stream, memory, 1 << 20)
     return pa.BufferReader(memory.getvalue())
 
 
 def in_arrow_memory(content: bytes) -> pa.NativeFile:
-    """Copy bytes into memory that Arrow manages, and return it as a file.
+    """Copy bytes into Arrow-managed memory, and return this memory as a file.
 
     Arrow's threads may release a file after Python has started to exit. If such a thread needs the
     interpreter to free Python's memory, the process aborts.

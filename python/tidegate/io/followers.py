@@ -1,6 +1,6 @@
 """Reads event tables while they are being written.
 
-A regular file does not end until reading is stopped. An Arrow stream ends with its end mark. A pipe
+A regular file does not end until reading is stopped. An Arrow stream ends with its end mark. Pipes
 and standard input end when they are closed.
 """
 
