@@ -1,6 +1,6 @@
 """Enables griffe to read the package's docstrings for the reference pages on the site.
 
-Stubs declare the arguments of a class in `__new__`, which griffe ignores. Docstrings contain an
+Stubs declare a class's arguments in `__new__`, which griffe ignores. Docstrings contain an
 `Example` section, which griffe treats as a note.
 """
 
@@ -15,7 +15,7 @@ EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
 
 class DocstringsOfStubs(griffe.Extension):
-    """Adapts stubs and docstrings to the conventions of griffe."""
+    """Adapts stubs and docstrings to griffe's conventions."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:  # noqa: ANN401 - griffe's words
         """Rename `Example` sections to `Examples`, which griffe recognizes."""

@@ -1,10 +1,10 @@
 """Prepare README.md and pyproject.toml for a package index; run `index_page.py URL REF`.
 
 README.md links to other files in the repository, but a package index does not contain these files.
-The address of the repository is known only when a release is built. This script runs in the
-checkout from which the release is built. The script inserts the repository's address into these
-links and into the links in the metadata. Links to images point to the raw files, because an index
-cannot display a repository's web page as an image.
+The repository's address is known only when a release is built. This script runs in the checkout
+from which the release is built. The script inserts the repository's address into these links and
+into the links in the metadata. Image links point to the raw files, because a repository's web page
+cannot be displayed as an image.
 """
 
 import re

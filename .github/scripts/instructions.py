@@ -1,9 +1,9 @@
 """Compare the instruction counts of two benchmark builds: instructions.py BASE HEAD [PERCENT].
 
-BASE and HEAD are binaries of the Criterion benchmark `interval_join`. Each case runs once in
-valgrind, which counts the instructions of the measured code only. Unlike times, these counts hardly
-differ between runs, even on a shared machine. The exit code is 1 if, for any case, HEAD executes
-over PERCENT percent more instructions than BASE. PERCENT defaults to 3.
+BASE and HEAD are binaries of the Criterion benchmark `interval_join`. Each case runs once under
+Valgrind, which counts only the instructions of the measured code. Unlike times, these counts hardly
+differ between runs, even on a shared machine. The exit code is 1 if HEAD executes over PERCENT
+percent more instructions than BASE in any case. PERCENT defaults to 3.
 """
 
 import re

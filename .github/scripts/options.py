@@ -63,7 +63,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 
 def rewritten(file: str, text: str, options: Sequence[Option] = OPTIONS) -> str:
-    """Return the text of a file after writing the options from the table into it."""
+    """Return a file's text with the options from the table inserted."""
     lines = text.split("\n")
     prefix = FILES[file]
     for node in reversed(ast.parse(text).body):
@@ -160,7 +160,7 @@ BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
 
 def _listed(functions: Sequence[str]) -> str:
-    """List functions by name; if all joins are included, one short phrase stands in for them."""
+    """List functions by name, with one short phrase for the joins if all are included."""
     every = [name for name in FUNCTIONS if name.removesuffix("_batches") in JOINS]
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):

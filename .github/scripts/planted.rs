@@ -28,7 +28,7 @@ pub extern "C" fn unchecked_index(elements: usize) -> u8 {
     unsafe { *elements.get_unchecked(std::hint::black_box(elements.len())) }
 }
 
-/// Adds a number to the largest integer, so that the sum overflows.
+/// Adds a number to the largest integer, which makes the sum overflow.
 #[unsafe(no_mangle)]
 pub extern "C" fn overflow(number: usize) -> u8 {
     (std::hint::black_box(usize::MAX) + number).to_le_bytes()[0]

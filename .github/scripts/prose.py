@@ -55,7 +55,7 @@ STRING_TOKENS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.S
 
 
 def of_markdown(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines of a page that are outside code blocks, with their line numbers."""
+    """Return the lines of a page outside code blocks, with line numbers."""
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):

@@ -1,8 +1,8 @@
-"""Print the notes of a release: release_notes.py TAG [URL], in a checkout.
+"""Print the release notes; run `release_notes.py TAG [URL]` in a checkout.
 
-The notes are the version's section of CHANGELOG.md. The section's heading must be `## [VERSION] -
-DATE`, and VERSION must be the one in Cargo.toml. If the URL of the repository is given, links to
-files become absolute.
+The notes are the section for this version in CHANGELOG.md. The section's heading must be
+`## [VERSION] - DATE`, and VERSION must be the one in Cargo.toml. If the repository's URL is given,
+links to files become absolute.
 """
 
 import re

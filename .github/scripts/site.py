@@ -2,10 +2,9 @@
 
 `zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
 their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
-file becomes a page under `repository/`. Pictures and data files are copied to the same place
+file becomes a page under `repository/`. Images and data files are copied to the same place
 unchanged. The site therefore does not need the repository's address, and all links work offline.
-`llms.txt` and `llms-full.txt` contain a list of the pages and all pages as Markdown, for language
-models.
+For language models, `llms.txt` lists the pages, and `llms-full.txt` contains all pages as Markdown.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def read(path: Path) -> str:
 
 
 def place(path: Path) -> Path:
-    """Return the path in the folder to which a repository file is written."""
+    """Return the path within the folder at which a repository file is written."""
     path = path.relative_to(DOCS) if path.is_relative_to(DOCS) else "repository" / path
     if path.suffix in {".md", ".ipynb"}:
         return path.with_suffix(".md")
@@ -76,7 +75,7 @@ def linked(page: Path, path: str) -> Path:
 
 
 def anchored(page: Path, anchor: str) -> str:
-    """Return the site's anchor; for a repeated heading, it ends in `_1`, and GitHub's in `-1`."""
+    """Return the site's anchor, which has `_1` for a repeated heading where GitHub has `-1`."""
     name, _, number = anchor.rpartition("-")
     if not number.isdigit():
         return anchor
@@ -86,7 +85,7 @@ def anchored(page: Path, anchor: str) -> str:
 
 
 def outside_of_blocks(text: str, change: re.Pattern[str], by: object) -> str:
-    """Return the text after changing only the parts outside code blocks."""
+    """Return the text with changes made only outside code blocks."""
     done, end = [], 0
     for block in BLOCK.finditer(text):
         done += [change.sub(by, text[end : block.start()]), block[0]]
@@ -144,7 +143,7 @@ def described(text: str) -> str:
 
 
 def listed(folder: Path) -> tuple[str, str]:
-    """Return `llms.txt`, a list of pages for language models, and one page with all pages."""
+    """Return `llms.txt` (a list of pages for language models) and a single page with all pages."""
     config = tomllib.loads(Path("zensical.toml").read_text("utf-8"))["project"]
     home = (folder / "index.md").read_text("utf-8")
     descriptions = rows_of_tables(folder)

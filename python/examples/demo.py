@@ -2,8 +2,8 @@
 
     python python/examples/demo.py
 
-The script writes three things to the current folder: `flights_weather.png`, a folder `live` that
-contains the page, and Spark's log.
+The script writes three outputs to the current folder: the plot `flights_weather.png`, a `live`
+folder with the page, and Spark's log.
 """
 
 from __future__ import annotations

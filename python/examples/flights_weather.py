@@ -6,8 +6,8 @@
    `aggs`, with Spark's own join and time bins, as an expert would write it, and with Spark's own
    join as most people would first write it.
 2. For every flight, the script finds the last weather observation at its airport in the preceding
-   hour. It does so with `tidegate.spark.interval_join`, with Spark's own join and time bins, and
-   without Spark.
+   hour. The script does this in three ways: with `tidegate.spark.interval_join`, with Spark's own
+   join and time bins, and without Spark.
 
 The script times all of these joins, compares their rows, and prints an order-independent digest.
 The script summarizes the second result in two small tables and plots it. Spark's log is in
@@ -97,7 +97,7 @@ class Scale:
     short: str
 
     def of(self, joined: DataFrame) -> list[Row]:
-        """Return the number of flights, the mean delay and the share cancelled for each class."""
+        """Return the number of flights, the mean delay and the cancellation rate for each class."""
         reached = ((F.col(self.column) >= edge).cast("int") for edge in self.edges)
         number = reduce(Column.__add__, reached)
         rows = (
@@ -132,7 +132,7 @@ SCALES = (
 
 @dataclass(frozen=True)
 class Written:
-    """The rows that a join wrote to Parquet, and its duration in seconds, with planning."""
+    """The rows that a join wrote to Parquet, and the duration in seconds, including planning."""
 
     folder: str
     seconds: float
@@ -262,7 +262,7 @@ def before_by_bins(flights: DataFrame) -> DataFrame:
 
 
 def before_by_spark(flights: DataFrame) -> DataFrame:
-    """Build the first join as most people would; Spark compares all flights from an airport."""
+    """Build the first join as most people would; Spark compares all flight pairs per airport."""
     same = F.col("origin") == F.col("airport")
     pairs = numbered(flights).join(others(flights), same & in_the_hours_before(), "left")
     return summed(pairs)
@@ -280,7 +280,7 @@ def others(flights: DataFrame) -> DataFrame:
 
 
 def in_the_hours_before() -> Column:
-    """Return the condition on times that corresponds to `BEFORE`."""
+    """Return the time condition that corresponds to `BEFORE`."""
     after = F.col("sched_dep_utc") - F.expr("interval 6 hours")
     return (F.col("earlier") >= after) & (F.col("earlier") < F.col("sched_dep_utc"))
 
@@ -312,7 +312,7 @@ def joined_by_bins(flights: DataFrame, weather: DataFrame) -> DataFrame:
 
 
 def in_the_hour_before() -> Column:
-    """Return the condition on times that corresponds to `JOIN`."""
+    """Return the time condition that corresponds to `JOIN`."""
     after = F.col("sched_dep_utc") - F.expr("interval 1 hour")
     return (F.col("time_hour") > after) & (F.col("time_hour") <= F.col("sched_dep_utc"))
 

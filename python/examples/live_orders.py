@@ -251,7 +251,7 @@ class Page:
             new.replace(self.path)
 
     def _lines(self, query: StreamingQuery) -> Iterator[str]:
-        """Yield table rows for the micro-batches of a query, newest first."""
+        """Yield table rows for a query's micro-batches, newest first."""
         yield f'<tr><th colspan="6">{query.name}</th></tr>'
         for progress in reversed(query.recentProgress):
             found, late = self.batches.get((str(query.name), progress["batchId"]), (0, 0))

@@ -42,7 +42,7 @@ MOST = 50
 
 
 class Log:
-    """A log of partitions to which rows can be appended."""
+    """A partitioned log to which rows can be appended."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """Return the next rows of a partition, starting at an offset; no rows if it has ended."""
+        """Return the next rows of a partition from an offset, or no rows at the partition's end."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 
@@ -123,7 +123,7 @@ def step(join: tg.IntervalJoin, log: Log) -> bool:
 
 
 def commit(join: tg.IntervalJoin, database: sqlite3.Connection) -> None:
-    """Write the final pairs, and the state after them, in one transaction."""
+    """Write the final pairs and the resulting state in one transaction."""
     columns = ["ts", "customer", "amount", "item"]
     with database:
         for batch in iter(join.poll, None):

@@ -105,8 +105,8 @@ __all__ = [
 ]
 
 _Reach: TypeAlias = tuple[tuple[str, str], tuple[float | None, float | None]]
-"""A left and a right column, with the smallest and largest possible difference between their values
-in a pair."""
+"""A left column, a right column, and the smallest and largest possible difference between their
+values in a pair."""
 
 __version__: Final[str]
 """The version of the package."""
@@ -121,8 +121,8 @@ them."""
 class TidegateError(ValueError):
     """The base class of all errors that tidegate raises for invalid calls or data.
 
-    The message names the column or argument, shows the given and the expected value, and says what
-    to do.
+    The message names the column or argument, shows the given and expected values, and says what to
+    do.
 
     Example:
         >>> tg.interval_join(trades, quotes, on="ts", lower=2, upper=1)
@@ -240,14 +240,14 @@ class BatchReader(Generic[_StatsT_co]):
 
     If the reader comes from `interval_join_batches`, all worker threads produce batches. The
     threads pause while they are a few batches ahead of the consumer. The reader holds both inputs
-    until the reader is closed or garbage-collected. The reader also needs 12 bytes per left row and
-    8 bytes per right row, or up to 60 bytes per row if rows are out of time order.
+    until it is closed or garbage-collected. The reader also needs 12 bytes per left row and 8 bytes
+    per right row, or up to 60 bytes per row if rows are out of time order.
 
     A reader returned by `merge_batches` merges rows only when a batch is requested. Such a reader
-    holds the rows that have been read from its streams but have not been merged yet. Streams that
-    may block, such as those of generators, are read on a separate thread. A stream may call
-    `stats()` and `close()` on the merge that is reading it. If the stream requests a batch from
-    this merge, a `TidegateError` is raised, because the batch would depend on itself.
+    holds the rows that have been read from its streams but not yet merged. Streams that may block,
+    such as those of generators, are read on a separate thread. A stream may call `stats()` and
+    `close()` on the merge that is reading it. If the stream requests a batch from this merge, a
+    `TidegateError` is raised, because the batch would depend on itself.
 
     Example:
         >>> with tg.interval_join_batches(trades, quotes, on="ts", lower=-2, upper=0) as reader:
@@ -348,8 +348,8 @@ class Source:
     The *watermark* of a source is a promise that no subsequent row has an earlier time. The
     watermark is the latest time so far minus the operator's `lateness`, or the time passed to
     `advance` if that is later. A row below the watermark is late: it is set aside for
-    `Operator.late`, and does not appear in any result. Which rows are late depends only on the rows
-    of the same source.
+    `Operator.late`, and does not appear in any result. Whether a row is late depends only on the
+    rows from the same source.
 
     Example:
         >>> merge = tg.Merge(trades.schema, sources=2)
@@ -363,7 +363,7 @@ class Source:
     def number(self) -> int:
         """The number of the source.
 
-        Among rows with equal times, rows from sources with lower numbers precede the others.
+        Among rows with equal times, rows from lower-numbered sources come first.
 
         Example:
             >>> [source.number for source in tg.Merge(trades.schema, sources=3).sources]
@@ -464,7 +464,7 @@ class Source:
         """Add rows in asyncio code, waiting while `memory_limit` leaves no room for them.
 
         The event loop keeps running during the wait. If the task is cancelled while it waits, no
-        rows have been pushed.
+        rows are pushed.
 
         Example:
             >>> import asyncio
@@ -596,10 +596,10 @@ class Operator(Generic[_StatsT_co]):
 
     Threads may push rows into the sources while other threads poll the operator. An operator is an
     iterator over record batches. Iteration waits for rows until all sources are closed, but `poll`
-    does not wait. Each batch is returned to a single caller. The work is done by polls, on the
-    operator's threads. Nothing runs in the background, except inside a `running` block. The emitted
-    rows and their order depend only on the input rows, not on the timing or size of pushes or on
-    the number of threads.
+    does not wait. Each batch is returned to a single caller. Polls do the work, on the operator's
+    threads. Nothing runs in the background, except inside a `running` block. The emitted rows and
+    their order depend only on the input rows, not on the timing or size of pushes or on the number
+    of threads.
 
     In asyncio, use `async for` to read the batches; a separate thread then does the work and waits
     for rows. Any consumer of Arrow streams, such as `polars.from_arrow` or DuckDB, can also read
@@ -678,12 +678,12 @@ class Operator(Generic[_StatsT_co]):
         `Source.close` removes a source.
 
         Without `since`, the source begins at the operator's watermark, which is the lowest
-        watermark among the open sources that are not idle. In a join, the source begins at the
-        watermark of its side if that is later. While all left sources are idle, right rows with
-        that time may already have been emitted. A new left source therefore begins one time unit
-        later. If several threads feed the sources, the operator's watermark depends on their
-        progress. If you know the time of the source's first row, pass this time as `since`. A
-        snapshot includes the added sources, and `restore` recreates them.
+        watermark among the open sources that are not idle. In a join, the source begins at its
+        side's watermark if that is later. While all left sources are idle, right rows with that
+        time may already have been emitted. A new left source therefore begins one time unit later.
+        If several threads feed the sources, the operator's watermark depends on their progress. If
+        you know the time of the source's first row, pass this time as `since`. A snapshot includes
+        the added sources, and `restore` recreates them.
 
         Example:
             >>> merge = tg.Merge(trades.schema)
@@ -730,11 +730,12 @@ class Operator(Generic[_StatsT_co]):
         The rest is allocated on a first-come, first-served basis.
 
         A row counts towards its source's share from the push until a poll finds that the row is no
-        longer needed. All rows from a push continue to count until all of them have been processed.
-        A source holds the rows that are delayed because of `lateness`, and late rows until they are
-        returned. In a join, a source also holds each row that later rows may match, together with
-        the other rows from the same push. If each source's share has room for these rows, an
-        additional eighth, and the next push, then a refused push always fits after a few polls.
+        longer needed. All rows from a push count towards the limit until all of them have been
+        processed. A source holds rows that are delayed because of `lateness`, and it holds late
+        rows until they are returned. In a join, a source also holds each row that later rows may
+        match, together with the other rows from the same push. If each source's share has room for
+        these rows, an additional eighth, and the next push, then a refused push always fits after a
+        few polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -829,11 +830,11 @@ class Operator(Generic[_StatsT_co]):
                 receives the batches, followed by None at the end. A writer with a `write_batch`
                 method, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A source
                 of another operator is closed at the end.
-            late: A function that is called with tables of late rows, which have the form that
-                `late` returns. Without this function, late rows are kept until `late` is called,
-                and count towards `memory_limit`.
+            late: A function that is called with tables of late rows, in the form that `late`
+                returns. Without this function, late rows are kept until `late` is called, and count
+                towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then ends with a `watermark` column of 64-bit integers, which is null in result
+                then has a final `watermark` column of 64-bit integers, which is null in result
                 rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
                 value, and all other columns are null. When `promised` has increased after a batch,
                 a punctuation is emitted. The punctuation follows all results with times before its
@@ -879,11 +880,11 @@ class Operator(Generic[_StatsT_co]):
                 receives the batches, followed by None at the end. A writer with a `write_batch`
                 method, such as `pyarrow.parquet.ParquetWriter`, is not closed at the end. A source
                 of another operator is closed at the end.
-            late: A function that is called with tables of late rows, which have the form that
-                `late` returns. Without this function, late rows are kept until `late` is called,
-                and count towards `memory_limit`.
+            late: A function that is called with tables of late rows, in the form that `late`
+                returns. Without this function, late rows are kept until `late` is called, and count
+                towards `memory_limit`.
             punctuations: Whether punctuations are inserted as rows among the results. Each batch
-                then ends with a `watermark` column of 64-bit integers, which is null in result
+                then has a final `watermark` column of 64-bit integers, which is null in result
                 rows. A punctuation is a batch of one row: `watermark` is the operator's `promised`
                 value, and all other columns are null. When `promised` has increased after a batch,
                 a punctuation is emitted. The punctuation follows all results with times before its
@@ -949,10 +950,10 @@ class Operator(Generic[_StatsT_co]):
         Returns:
             A table whose first three columns are `late_source` (the number of the source),
             `late_position` (the row's number among all rows from the source) and `late_watermark`
-            (the watermark when the row was pushed). These columns are followed by the columns of
-            the sources. In a join, the first column is `late_side`, which is `left` or `right`, and
-            the sources of each side are numbered from 0. The other columns are those of a full
-            join, with nulls in the columns of the opposite side. An operator with `max_width` adds
+            (the watermark when the row was pushed). These columns are followed by the sources'
+            columns. In a join, the first column is `late_side`, which is `left` or `right`, and the
+            sources of each side are numbered from 0. The other columns are those of a full join,
+            with nulls in the columns of the opposite side. An operator with `max_width` adds
             `late_reason` after `late_watermark`. The reason is `late`, or `wide` for a row with an
             interval end farther away than `max_width`. The `late_watermark` of a wide row is null.
             Rows are ordered by source and position. Late rows count towards `memory_limit` until
@@ -1045,7 +1046,7 @@ class Operator(Generic[_StatsT_co]):
         """
 
     def digest(self) -> Digest:
-        """Return the digest of all results that have been returned so far.
+        """Return the digest of all results returned so far.
 
         If two runs have equal digests, they have returned the same rows, regardless of the number
         of threads, the timing of polls and the machine. A snapshot includes the digest, so the
@@ -1219,8 +1220,8 @@ class Merge(Operator[_OperatorStats]):
             list to give each source its own value. Both None and 0 mean that the rows are in order.
         memory_limit: The maximum number of bytes for pushed rows that no poll has returned yet,
             including late rows. Each row adds 40 bytes of overhead. None sets no limit. Batches
-            that polls prepare in advance do not count towards the limit. The property
-            `memory_limit` describes how sources share the limit.
+            that polls prepare in advance do not count towards the limit. The `memory_limit`
+            property describes how sources share the limit.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         digest: Whether the operator computes a digest of its results. The `digest()` method returns
             the digest. Each batch is then hashed before it is returned.
@@ -1304,7 +1305,7 @@ class MergeReader:
         """
 
     def poll(self) -> pa.RecordBatch | None:
-        """Return the next rows that are final and that this reader has not read, if there are any.
+        """Return the next final rows that this reader has not read, if there are any.
 
         The call does not wait. None means that none of the rows this reader needs are final yet, or
         that all sources are closed and this reader has read all rows.
@@ -1483,7 +1484,7 @@ class AsofJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. An
             as-of join always uses this order.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
@@ -1557,10 +1558,10 @@ class IntervalJoin(StreamJoin):
     the number of threads and `parallelism` do not affect the result. Pairs are ordered by their
     later row in merged order, then by their earlier row. Each row has a last time at which it can
     match. If the row remains unmatched, it is emitted after all pairs with this time. For a left
-    row, the last time is the row's own time plus `upper`. For a right row, it is the row's own time
-    minus `lower`. This last time is never earlier than the row's own time. If `closed` excludes the
-    end of the interval, the last time is one unit earlier. If an end is given as an expression,
-    `max_width` takes its place.
+    row, the last time is the row's own time plus `upper`. For a right row, the last time is the
+    row's own time minus `lower`. This last time is never earlier than the row's own time. If
+    `closed` excludes the end of the interval, the last time is one unit earlier. If an end is given
+    as an expression, `max_width` takes its place.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1669,8 +1670,8 @@ class IntervalJoin(StreamJoin):
         max_width: The maximum distance between a row's time and an interval end that is given as an
             expression. `max_width` accepts the same values as `lateness`. `max_width` is required
             if an end is an expression, because it determines how long rows are kept and which rows
-            are compared. A greater width means that more rows are compared. A row with an end that
-            is farther away is set aside, like a late row.
+            are compared. A greater width means that more rows are compared. A row whose interval
+            end is farther away is set aside, like a late row.
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,
@@ -1693,21 +1694,21 @@ class IntervalJoin(StreamJoin):
             `where`, the same as `key`. With a `where`, `auto` starts as `key` and switches to
             `hybrid` once one thread has far more comparisons to perform than the others. These
             patterns are described in section 3 of the PPOIJ paper; `hybrid` is its Algorithm 1.
-            `scale-oij`: each key is assigned a team of threads, and keys with more rows have larger
-            teams. Each row is stored by one thread, which looks for matches in the lists of all
-            threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
+            `scale-oij`: each key is assigned to a team of threads, and keys with more rows have
+            larger teams. Each row is stored by one thread, which looks for matches in the lists of
+            all threads in the team. This is the Scale-OIJ algorithm, included for comparison. With
             `aggs` or `ordered=False`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. A
             pair is then held back until no source can deliver an earlier row. If False, a pair is
             emitted by the first poll after both of its rows have been pushed, regardless of
             lateness and other sources. The result contains the same rows, but their order depends
             on the pushes. An unmatched row is emitted once no row from the other side can match it.
-            Each row is kept longer: until the other side has passed its interval. With `aggs`, rows
-            are emitted in order in either case.
+            Each row is kept longer, until the other side has passed the row's interval. With
+            `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
             nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
@@ -1834,7 +1835,7 @@ class Aggregate(Operator[_AggregateStats]):
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
@@ -1867,7 +1868,7 @@ class Aggregate(Operator[_AggregateStats]):
         memory_limit: The maximum number of bytes for pushed rows that have not been aggregated yet,
             for late rows, and for the state. None sets no limit. The state that a pushed row may
             add is counted in advance, so every accepted row can be aggregated. Batches that polls
-            prepare in advance do not count towards the limit. The property `memory_limit` describes
+            prepare in advance do not count towards the limit. The `memory_limit` property describes
             how sources and the state share the limit.
         digest: Whether the operator computes a digest of its results. The `digest()` method returns
             the digest. Each batch is then hashed before it is returned.
@@ -1925,8 +1926,8 @@ class WindowJoin(StreamJoin):
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
     with all rows in the other side's window, so any condition is possible. A scan evaluates
     comparisons between numeric columns on the two sides, or between sums and differences of such
-    columns. It uses the processor's widest SIMD instructions. If few pairs match, matching rows are
-    looked up instead.
+    columns. The scan uses the processor's widest SIMD instructions. If few pairs match, matching
+    rows are looked up instead.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
@@ -1965,11 +1966,10 @@ class WindowJoin(StreamJoin):
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2013,7 +2013,7 @@ class WindowJoin(StreamJoin):
             within reach. `handshake`: the two windows flow past each other through the chain of
             threads (the handshake join of Teubner and Mueller). With `handshake`, results are
             therefore emitted only after the left window has passed and subsequent rows have moved
-            the chain forward. How many results are held back depends on the number of threads.
+            the chain forward. The number of results held back depends on the number of threads.
             These results are released when a snapshot is taken or all sources are closed. Results
             that are held back do not count towards the memory limit. Expired rows are removed when
             further rows arrive, not when sources call `advance`. With `scalejoin-gates` and both
@@ -2022,17 +2022,17 @@ class WindowJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. A
             pair is then held back until no source can deliver an earlier row. If False, with
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and other sources. The
             result contains the same rows, but their order depends on the pushes. An unmatched row
-            is emitted once no row from the other side can match it. Each row is kept longer: until
-            the other side has passed its window. Row-based windows and the other algorithms depend
-            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
-            the same step are then emitted in any order. With `aggs`, rows are emitted in order in
-            either case.
+            is emitted once no row from the other side can match it. Each row is kept longer, until
+            the other side has passed the row's window. Row-based windows and the other algorithms
+            depend on the merged order, so their pairs are still held back. Pairs joined in the same
+            step are then emitted in any order. With `aggs`, rows are emitted in order in either
+            case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
             nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
@@ -2096,9 +2096,9 @@ class BandJoin(StreamJoin):
 
     This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
     sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
-    otherwise returns the same rows as `band_join`. The window of each side is indexed by value.
-    Each row is added to its own side's index and looked up in the other side's index. Pairs outside
-    the band are never examined.
+    otherwise returns the same rows as `band_join`. Each side's window is indexed by value. Each row
+    is added to its own side's index and looked up in the other side's index. Pairs outside the band
+    are never examined.
 
     The emitted rows and their order depend only on the input rows. The timing and size of pushes,
     the number of threads and `algorithm` do not affect the result. Pairs are ordered by their later
@@ -2109,8 +2109,8 @@ class BandJoin(StreamJoin):
     that pushes the row out of its window.
 
     With `right=None`, rows from the same stream are joined with each other. Each row acts as a left
-    row. It is matched with the preceding rows, in merged order, that are within the window. These
-    act as right rows. Each pair of rows therefore appears only once, and no row matches itself. A
+    row. Each row is matched with all preceding rows (in merged order) within the window. These act
+    as right rows. Each pair of rows therefore appears only once, and no row matches itself. A
     self-join keeps one index instead of two.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
@@ -2153,11 +2153,10 @@ class BandJoin(StreamJoin):
             where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -2204,17 +2203,17 @@ class BandJoin(StreamJoin):
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
-            property `memory_limit` describes how sources share the limit.
+            `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. A
             pair is then held back until no source can deliver an earlier row. If False, with
             time-based windows and `algorithm` set to `auto`, a pair is emitted by the first poll
             after both of its rows have been pushed, regardless of lateness and other sources. The
             result contains the same rows, but their order depends on the pushes. An unmatched row
-            is emitted once no row from the other side can match it. Each row is kept longer: until
-            the other side has passed its window. Row-based windows and the other algorithms depend
-            on the merged order, so their pairs are still held back. Pairs whose rows are joined in
-            the same step are then emitted in any order. Pairs of a self-join are also held back.
-            With `aggs`, rows are emitted in order in either case.
+            is emitted once no row from the other side can match it. Each row is kept longer, until
+            the other side has passed the row's window. Row-based windows and the other algorithms
+            depend on the merged order, so their pairs are still held back. Pairs joined in the same
+            step are then emitted in any order. Pairs of a self-join are also held back. With
+            `aggs`, rows are emitted in order in either case.
         pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
             nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
@@ -2336,7 +2335,7 @@ class Digest:
     def __new__(cls, schema: pa.Schema | Table) -> Self: ...
     def _update(self, data: ArrowSource, threads: int | None) -> None: ...
     def update(self, data: Table, *, threads: int | None = None) -> None:
-        """Add rows after those that have already been added.
+        """Append rows to those already added.
 
         Example:
             >>> digest = tg.Digest(trades.schema)
@@ -2358,7 +2357,7 @@ class Digest:
 
     @property
     def rows(self) -> int:
-        """The number of rows that were added.
+        """The number of rows added so far.
 
         Example:
             >>> tg.Digest(trades.schema).rows
@@ -2621,7 +2620,7 @@ class JoinPlan:
         """
 
     def row_intervals(self, side: Literal["left", "right"], rows: Table) -> pa.RecordBatch | None:
-        """Return the start and the end of each row's interval if ends are computed from columns.
+        """Return the start and end of each row's interval if its ends are computed from columns.
 
         Two rows can match only if their intervals overlap, but overlapping intervals do not
         guarantee a match. On Spark, the join divides rows by these intervals. If a row cannot match

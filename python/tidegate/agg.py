@@ -90,7 +90,7 @@ Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midp
 
 @dataclass(frozen=True, slots=True)
 class Udf:
-    """A user-defined function and the type of its results; created by `udf`."""
+    """A user-defined function and its result type; created by `udf`."""
 
     function: Callable[..., object]
     returns: pa.DataType
@@ -145,7 +145,7 @@ class Udf:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Aggregate:
-    """A function with its columns and parameters, and the SQL text of a condition on rows.
+    """A function with its columns and parameters, and a condition on rows as SQL text.
 
     Aggregates are created by the functions in this module. Aggregates can be compared, pickled, and
     used in several calls.

@@ -215,8 +215,8 @@ class Expr:
         """Return whether a regular expression matches anywhere in a string.
 
         The pattern uses the syntax of Rust's `regex` crate. This syntax resembles that of Python's
-        `re`, but has no backreferences or look-around. The cost is therefore proportional to the
-        string's length.
+        `re`, but does not support backreferences or look-around. The cost is therefore proportional
+        to the string's length.
 
         Example:
             >>> tidegate.left.name.matches("^Gate [0-9]+$")

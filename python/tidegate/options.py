@@ -247,8 +247,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window] | None",
         ("band_join",),
         """
-        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
-        string such as "15m", or an integer if times are integers. For a row-based window, use
+        How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a string
+        such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
         its own window, pass a pair: first the left window, then the right one.
         """,
@@ -259,8 +259,8 @@ OPTIONS: tuple[Option, ...] = (
         "Window | tuple[Window, Window]",
         ("window_join", "WindowJoin", "BandJoin"),
         """
-        How long a row stays in the window of its side. Give a timedelta, a numpy timedelta64, a
-        string such as "15m", or an integer if times are integers. For a row-based window, use
+        How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a string
+        such as "15m", or an integer if times are integers. For a row-based window, use
         `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each side
         its own window, pass a pair: first the left window, then the right one.
         """,
@@ -386,7 +386,7 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate", "Aggregate"),
         """
-        The time between the starts of two successive windows. `advance` accepts the same values as
+        The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
         windows.
         """,
@@ -533,7 +533,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The maximum number of bytes for pushed rows that no poll has returned yet, including late
         rows. Each row adds 40 bytes of overhead. None sets no limit. Batches that polls prepare in
-        advance do not count towards the limit. The property `memory_limit` describes how sources
+        advance do not count towards the limit. The `memory_limit` property describes how sources
         share the limit.
         """,
         default="None",
@@ -935,7 +935,7 @@ OPTIONS: tuple[Option, ...] = (
         The maximum distance between a row's time and an interval end that is given as an
         expression. `max_width` accepts the same values as `lateness`. `max_width` is required if an
         end is an expression, because it determines how long rows are kept and which rows are
-        compared. A greater width means that more rows are compared. A row with an end that is
+        compared. A greater width means that more rows are compared. A row whose interval end is
         farther away is set aside, like a late row.
         """,
         default="None",
@@ -953,9 +953,9 @@ OPTIONS: tuple[Option, ...] = (
         """
         For streams: the maximum distance, as a duration, between a row's time and an interval end
         that is computed from columns. `max_width` is required for computed ends, because it
-        determines how long rows are kept. A row with an end that is farther away is set aside, like
-        a late row. With `late_as`, such a row is emitted and marked as `left wide` or `right wide`;
-        otherwise, it is dropped.
+        determines how long rows are kept. A row whose interval end is farther away is set aside,
+        like a late row. With `late_as`, such a row is emitted and marked as `left wide` or
+        `right wide`; otherwise, it is dropped.
         """,
         default="None",
     ),
@@ -1117,7 +1117,7 @@ OPTIONS: tuple[Option, ...] = (
         all comparisons, which is measured repeatedly. `auto`: without a `where`, the same as `key`.
         With a `where`, `auto` starts as `key` and switches to `hybrid` once one thread has far more
         comparisons to perform than the others. These patterns are described in section 3 of the
-        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned a team of
+        PPOIJ paper; `hybrid` is its Algorithm 1. `scale-oij`: each key is assigned to a team of
         threads, and keys with more rows have larger teams. Each row is stored by one thread, which
         looks for matches in the lists of all threads in the team. This is the Scale-OIJ algorithm,
         included for comparison. With `aggs` or `ordered=False`, only `auto` is allowed.
@@ -1145,7 +1145,7 @@ OPTIONS: tuple[Option, ...] = (
         rows are within reach. `handshake`: the two windows flow past each other through the chain
         of threads (the handshake join of Teubner and Mueller). With `handshake`, results are
         therefore emitted only after the left window has passed and subsequent rows have moved the
-        chain forward. How many results are held back depends on the number of threads. These
+        chain forward. The number of results held back depends on the number of threads. These
         results are released when a snapshot is taken or all sources are closed. Results that are
         held back do not count towards the memory limit. Expired rows are removed when further rows
         arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake joins,
@@ -1253,8 +1253,8 @@ OPTIONS: tuple[Option, ...] = (
         (*OPERATORS,),
         """
         The maximum number of bytes for three kinds of rows: pushed rows that have not been joined
-        yet, rows that later rows may match, and late rows. None sets no limit. The property
-        `memory_limit` describes how sources share the limit.
+        yet, rows that later rows may match, and late rows. None sets no limit. The `memory_limit`
+        property describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1266,7 +1266,7 @@ OPTIONS: tuple[Option, ...] = (
         The maximum number of bytes for pushed rows that have not been aggregated yet, for late
         rows, and for the state. None sets no limit. The state that a pushed row may add is counted
         in advance, so every accepted row can be aggregated. Batches that polls prepare in advance
-        do not count towards the limit. The property `memory_limit` describes how sources and the
+        do not count towards the limit. The `memory_limit` property describes how sources and the
         state share the limit.
         """,
         default="None",
@@ -1337,8 +1337,8 @@ OPTIONS: tuple[Option, ...] = (
         the first poll after both of its rows have been pushed, regardless of lateness and other
         sources. The result contains the same rows, but their order depends on the pushes. An
         unmatched row is emitted once no row from the other side can match it. Each row is kept
-        longer: until the other side has passed its interval. With `aggs`, rows are emitted in order
-        in either case.
+        longer, until the other side has passed the row's interval. With `aggs`, rows are emitted in
+        order in either case.
         """,
         default="True",
     ),
@@ -1352,10 +1352,10 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Each row is kept longer: until the other side has passed its
-        window. Row-based windows and the other algorithms depend on the merged order, so their
-        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
-        any order. With `aggs`, rows are emitted in order in either case.
+        the other side can match it. Each row is kept longer, until the other side has passed the
+        row's window. Row-based windows and the other algorithms depend on the merged order, so
+        their pairs are still held back. Pairs joined in the same step are then emitted in any
+        order. With `aggs`, rows are emitted in order in either case.
         """,
         default="True",
     ),
@@ -1369,11 +1369,11 @@ OPTIONS: tuple[Option, ...] = (
         and `algorithm` set to `auto`, a pair is emitted by the first poll after both of its rows
         have been pushed, regardless of lateness and other sources. The result contains the same
         rows, but their order depends on the pushes. An unmatched row is emitted once no row from
-        the other side can match it. Each row is kept longer: until the other side has passed its
-        window. Row-based windows and the other algorithms depend on the merged order, so their
-        pairs are still held back. Pairs whose rows are joined in the same step are then emitted in
-        any order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order
-        in either case.
+        the other side can match it. Each row is kept longer, until the other side has passed the
+        row's window. Row-based windows and the other algorithms depend on the merged order, so
+        their pairs are still held back. Pairs joined in the same step are then emitted in any
+        order. Pairs of a self-join are also held back. With `aggs`, rows are emitted in order in
+        either case.
         """,
         default="True",
     ),

@@ -92,7 +92,7 @@ class Reach:
     """The end columns; None if each row has a single time."""
 
     lower: int | None
-    """The smallest `right - left` between the times of two matching rows."""
+    """The smallest `right - left` difference between the times of two matching rows."""
 
     upper: int | None
     factors: tuple[int, int]
@@ -100,11 +100,11 @@ class Reach:
     """Whether the last right row with a given key may match regardless of its age."""
 
     advice: str = ""
-    """The advice in the error message that reports too many right rows within reach."""
+    """The advice to include in the error about too many right rows within reach."""
 
 
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
-    """Return the columns that order the rows of a join, and its reach in time.
+    """Return a join's reach in time, and the columns that order its rows.
 
     Raises:
         TidegateError: The join has no time column that can be used to divide its rows.

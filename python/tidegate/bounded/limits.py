@@ -1,4 +1,4 @@
-"""The arguments `memory_limit` and `lateness` of a call."""
+"""The `memory_limit` and `lateness` arguments of a call."""
 
 from __future__ import annotations
 

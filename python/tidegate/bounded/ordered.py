@@ -70,7 +70,7 @@ def _imported(value: object, name: str) -> pa.Table:
 
 
 def typed(table: OpenTable, schema: pa.Schema) -> OpenTable:
-    """Cast a table to a schema in which only the types of empty, untyped columns differ."""
+    """Cast a table to a schema that differs only in the types of empty, untyped columns."""
     if table.schema.equals(schema):
         return table
 
@@ -130,7 +130,7 @@ def ascends(batches: Iterator[pa.RecordBatch]) -> bool:
 
 
 def check_lateness(lateness: Any, on: str, schema: pa.Schema) -> None:  # noqa: ANN401 - any lateness
-    """Reject a lateness that is invalid for the time column of a schema."""
+    """Reject a lateness that is invalid for a schema's time column."""
     if lateness is not None:
         nothing = pa.Table.from_batches([], schema)
         _tidegate.merge_batches([nothing], on=on, lateness=lateness).close()
@@ -175,7 +175,7 @@ class Ordered:
 
     @functools.cached_property
     def stretches(self) -> list[Stretch] | None:
-        """The stretches of Parquet files with statistics about times; None for other inputs."""
+        """The stretches of Parquet files with time statistics; None for other inputs."""
         table = self.table
         if self.lateness is not None or table.is_in_order:
             return None
@@ -190,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order. If the table can be reread, it is read to find out."""
+        """Whether the times are in order. A table that can be reread is read to determine this."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order

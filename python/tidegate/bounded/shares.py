@@ -78,7 +78,8 @@ class Shares:
     def slice_with(self, carried: int) -> int:
         """Return the size of a slice whose window shares `carried` bytes with the previous window.
 
-        The shared bytes are processed again for each slice, so a slice should be at least as large.
+        The shared bytes are processed again for each slice, so a slice should contain at least as
+        many bytes.
         """
         return min(self.slice, max(GOOD_SLICE, carried))
 

@@ -25,7 +25,7 @@ BUFFER_BYTES = 1 << 16
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 Steps: TypeAlias = Generator[pa.RecordBatch | None, None, None]
-"""Batches, with an occasional None, so that a closed reader is noticed."""
+"""Batches, with an occasional None so that a closed reader is noticed."""
 
 
 class Run:

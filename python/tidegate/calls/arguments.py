@@ -147,7 +147,7 @@ SCHEMAS = {"left", "right", "schema"}
 
 
 def _with_schema(name: str, given: object) -> object:
-    """Return an object from which the native class can read the schema, after opening files."""
+    """Open any files, and return an object from which the native class can read the schema."""
     if hasattr(given, "__arrow_c_schema__") or _tidegate.is_arrow(given):
         return given
     # Imported late, because it imports pyarrow.

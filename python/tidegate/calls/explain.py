@@ -207,7 +207,7 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         A description that is a few lines long. If a function whose name ends in `_batches` reads
         files, one line shows whether the files are read in full or slice by slice. With a
         `memory_limit`, this line also shows how the rows of each input are brought into time order.
-        To determine this, the statistics in Parquet files are read.
+        This requires reading the statistics in Parquet files.
 
     Raises:
         TypeError: `function` is not one of the functions and classes above, or does not accept such

@@ -360,11 +360,10 @@ def band_join(  # noqa: PLR0913 - the options of the query
             where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -447,8 +446,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         places. An error is raised if a number does not fit in 64 bits after these conversions, or
         if comparing the decimals exactly requires more than 38 digits.
 
-        With several columns, a sample is used to determine which band leaves the fewest pairs. The
-        column of that band is indexed, and the other columns are checked pair by pair.
+        With several columns, a sample is used to determine which band yields the fewest pairs. That
+        band's column is indexed, and the other columns are checked pair by pair.
     """
     return joins.table(_tidegate.band_join_query, locals())
 
@@ -510,11 +509,10 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             where None sets no bound.
         time: The time column that orders the rows for `window`, or a pair of names if the column
             has a different name on each side.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1210,11 +1208,10 @@ def window_join(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1330,11 +1327,10 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
-        window: How long a row stays in the window of its side. Give a timedelta, a numpy
-            timedelta64, a string such as "15m", or an integer if times are integers. For a
-            row-based window, use `tidegate.rows(n)`, which keeps the last n rows regardless of
-            their keys. To give each side its own window, pass a pair: first the left window, then
-            the right one.
+        window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
+            string such as "15m", or an integer if times are integers. For a row-based window, use
+            `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
+            side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1453,7 +1449,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
@@ -1574,7 +1570,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units.
-        advance: The time between the starts of two successive windows. `advance` accepts the same
+        advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are

@@ -164,7 +164,7 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
 
 
 def names(streams: int) -> list[str]:
-    """Return the names of this many streams, as used in messages."""
+    """Return the names that messages use for this many streams."""
     return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
 
 

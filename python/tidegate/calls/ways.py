@@ -54,7 +54,7 @@ SIDES = ("left", "right")
 
 @dataclass(frozen=True)
 class Choice:
-    """The way to read inputs (slice by slice or whole), and the reason for it."""
+    """The way to read inputs (slice by slice or whole), with the reason."""
 
     is_sliced: bool
     why: str

@@ -23,8 +23,7 @@ class _NoPandas:
     """Hides pandas from imports, even if it is installed.
 
     pyarrow imports pandas before converting its first value, in case that value is a pandas object.
-    The command does not use pandas, and importing pandas would make it take 1.5 times as long to
-    start.
+    The command does not use pandas, and importing pandas would make startup take 1.5 times as long.
     """
 
     @staticmethod

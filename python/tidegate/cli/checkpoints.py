@@ -1,4 +1,4 @@
-"""Checkpoints for work on growing files. The module `saved` explains the steps and guarantees."""
+"""Checkpoints for work on growing files. The `saved` module explains the steps and guarantees."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -112,7 +112,7 @@ class Checkpoints:
         self._due_s = 0.0
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows, to be included in the next checkpoint."""
+        """Write rows that the next checkpoint will include."""
         self._live.write_batch(batch)
 
     def write_if_due(self) -> None:
@@ -154,7 +154,7 @@ def _closed(operator: Operator[Any]) -> list[Any]:
 
 
 def _check_lasting(inputs: Sequence[Input], output: Output) -> None:
-    """Reject inputs that cannot be read again, and outputs that cannot be truncated."""
+    """Reject inputs that cannot be reread, and outputs that cannot be truncated."""
     for given in inputs:
         if given.name == STANDARD_STREAM or not Path(given.name).is_file():
             # If a file was renamed, it may not have a successor yet; the state contains its

@@ -26,7 +26,7 @@ def report() -> Iterator[tuple[str, str]]:
 
 
 def _module(name: str) -> str:
-    """Return the version of a module, after importing the module to check that it works."""
+    """Import a module to check that it works, and return its version."""
     try:
         module = import_module(name)
     except ImportError as error:

@@ -227,7 +227,7 @@ def _fields(given: object, kinds: Mapping[str, type]) -> dict[str, Any]:
 
 
 def _made(kind: type[T], given: object) -> T:
-    """Create a data class, with fields that are strings and integers, from a JSON object."""
+    """Create a data class with string and integer fields from a JSON object."""
     return kind(**_fields(given, get_type_hints(kind)))
 
 

@@ -1,4 +1,4 @@
-"""Finds the files that an address of a table (a path, a folder, a pattern or a URL) refers to.
+"""Finds the files that a table's address (a path, a folder, a pattern or a URL) refers to.
 
 All addresses are accessed through `pyarrow.fs` file systems, so the same code lists local folders
 and folders in an object store.
@@ -43,7 +43,7 @@ class Place:
     filesystem: pafs.FileSystem
     path: str
     address: str
-    """The address as passed by the caller, without secrets, for messages."""
+    """The address to show in messages: the caller's text without secrets."""
 
     scheme: str = ""
 

@@ -384,7 +384,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """Deduce the type that the user specified from the types in the files; None if it was inferred.
+    """Return the type that the user specified, judging by the types in the files, else None.
 
     A `timestamp` type without a unit has a time zone only in files whose first values have one.
     pyarrow never infers microseconds.

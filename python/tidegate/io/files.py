@@ -37,7 +37,7 @@ class Format(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     ARROW = "arrow"
-    """Arrow IPC, with the file format in files and the stream format on standard output."""
+    """Arrow IPC: the file format for files, and the stream format for standard output."""
 
     JSON = "jsonl"
     """One JSON object per line."""
@@ -111,14 +111,14 @@ def reading(name: str, layout: Format) -> AbstractContextManager[None]:
 
 
 def read_whole(stream: IO[bytes]) -> pa.NativeFile:
-    """Copy a stream into memory that Arrow manages."""
+    """Copy a stream into Arrow-managed memory."""
     memory = pa.BufferOutputStream()
     shutil.copyfileobj(stream, memory, 1 << 20)
     return pa.BufferReader(memory.getvalue())
 
 
 def in_arrow_memory(content: bytes) -> pa.NativeFile:
-    """Copy bytes into memory that Arrow manages, and return it as a file.
+    """Copy bytes into Arrow-managed memory, and return this memory as a file.
 
     Arrow's threads may release a file after Python has started to exit. If such a thread needs the
     interpreter to free Python's memory, the process aborts.
@@ -136,7 +136,7 @@ class BatchWriter(Protocol):
         """Write the rows of a batch."""
 
     def close(self) -> None:
-        """Write the part that ends the file, such as the footer of a Parquet file."""
+        """Write the part that ends the file, such as a Parquet footer."""
 
 
 @contextmanager
@@ -296,7 +296,7 @@ def _compressed(file: IO[bytes], name: str) -> gzip.GzipFile | pa.CompressedOutp
 
 
 class _LeftOpen:
-    """A file that stays open when the compressed stream that is written to it is closed."""
+    """A file that stays open when the compressed stream on top of it is closed."""
 
     closed = False
 

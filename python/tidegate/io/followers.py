@@ -1,6 +1,6 @@
 """Reads event tables while they are being written.
 
-A regular file does not end until reading is stopped. An Arrow stream ends with its end mark. A pipe
+A regular file does not end until reading is stopped. An Arrow stream ends with its end mark. Pipes
 and standard input end when they are closed.
 """
 
@@ -212,7 +212,7 @@ class _CsvFollower:
                 yield self._entered()
 
     def _entered(self) -> Piece:
-        """Continue with the new file of this name. Its first line must name the same columns."""
+        """Switch to the new file with this name. Its first line must name the same columns."""
         self._file.enter_successor()
         self._begin()
         rows = self._parsed(self._next_lines(), pyarrow.csv.ReadOptions(), self.schema)

@@ -234,7 +234,7 @@ class GrowingFile:
         return b"".join(parts)
 
     def unread(self, found: bytes) -> None:
-        """Put bytes that have just been read back into the buffer."""
+        """Undo a read by putting the bytes back into the buffer."""
         self._unread = found + self._unread
 
     # The members that pyarrow requires of a file in addition to `read`.
@@ -336,7 +336,7 @@ def _identity(name: str) -> tuple[int, int] | None:
 
 
 def _renamed(name: str, mark: Mark) -> list[str]:
-    """Return the files in the same folder whose inode is that of the mark."""
+    """Return the files in the same folder that have the mark's inode."""
     folders = {Path(name).parent, Path(name).resolve().parent}
     return [
         entry.path

@@ -2,7 +2,7 @@
 
 As in pyarrow, a quote opens a quoted value only at the beginning of the value. For example, the
 quote in `5" pipe` is text. A line break inside a quoted value does not end the line. Each byte is
-visited a fixed number of times, no matter how the text is split or quoted.
+visited a fixed number of times, regardless of how the text is split or quoted.
 """
 
 import re

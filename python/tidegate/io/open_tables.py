@@ -54,7 +54,7 @@ class OpenTable:
     """Returns all rows, with the given columns."""
 
     few: Callable[[list[str], int], Iterator[pa.RecordBatch]]
-    """Returns all rows, with the given columns, in batches, only a few of which are in memory.
+    """Returns all rows, with the given columns, in batches; only a few batches are in memory.
 
     The second argument is the approximate number of rows per batch. If Python code processes the
     rows, pass them through `checked` first, because pyarrow does not validate its input as native
@@ -197,7 +197,7 @@ def is_table(given: object) -> bool:
 
 
 def refused(given: object, name: str) -> TypeError:
-    """Return an error that lists the supported kinds of inputs."""
+    """Return an error that lists the supported input types."""
     kind = type(given)
     found = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     if isinstance(given, list | tuple):
@@ -236,7 +236,7 @@ def _kinds() -> Iterator[tuple[type, Opener]]:
 
 
 def is_path(given: object) -> bool:
-    """Return whether an input is one path, address or pattern."""
+    """Return whether an input is a single path, address or pattern."""
     return isinstance(given, str | os.PathLike)
 
 

@@ -171,8 +171,8 @@ def _replace(folder: Path, target: Path, old: Path) -> None:
 def _take_permissions(folder: Path, target: Path) -> None:
     """Copy the permissions of the old folder, unless another user has replaced the new one.
 
-    In a shared parent folder, another user could replace the new folder with a link. The target of
-    the link would then receive these permissions.
+    In a shared parent folder, another user could replace the new folder with a link. The link's
+    target would then receive these permissions.
     """
     if os.name != "posix":
         return

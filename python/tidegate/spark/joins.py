@@ -148,8 +148,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             the last right row for each key is kept indefinitely.
         max_width: For streams: the maximum distance, as a duration, between a row's time and an
             interval end that is computed from columns. `max_width` is required for computed ends,
-            because it determines how long rows are kept. A row with an end that is farther away is
-            set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
+            because it determines how long rows are kept. A row whose interval end is farther away
+            is set aside, like a late row. With `late_as`, such a row is emitted and marked as `left
             wide` or `right wide`; otherwise, it is dropped.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.

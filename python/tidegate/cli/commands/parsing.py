@@ -281,5 +281,5 @@ def _distance(text: str) -> int | Decimal | str | None:
 
 
 def misused(option: str, reason: str) -> NoReturn:
-    """Reject the value of an option with a message, in the same way as typer."""
+    """Reject an option's value with a message, as typer does."""
     raise typer.BadParameter(reason, param_hint=option)
