@@ -28,7 +28,7 @@ would receive the rows on the other side. If the long rows have a separate layer
 copy of each row on the other side.
 
 - A join that keeps left rows (left, semi, anti, aggregates) has layers for the left side. A right
-join has layers for the right side. The two rows of a pair meet in one home.
+  join has layers for the right side. The two rows of a pair meet in one home.
 - A full join has layers for both sides. A partition reports a pair if the left row is at home
   there. It reports an unmatched row if that row is at home there.
 - An inner join can also have one layer *of both sides*, for which row lengths do not matter. A row
