@@ -2,8 +2,8 @@
 
 Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. Each join then becomes a
 step of the query. Polars requests only the columns that later steps read, and stops the join once
-there are enough rows. Rows are processed batch by batch. If a filter follows the join, only a few
-rows are in memory at a time.
+it has enough rows. Rows are processed batch by batch. If a filter follows the join, only a few rows
+are in memory at a time.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Joins:
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:
-    """Return these columns of a batch; without columns, return a frame with only a row count."""
+    """Return these columns of a batch, or a frame with only a row count if there are none."""
     if not columns:
         return pl.DataFrame(height=batch.num_rows)
     return pl.DataFrame(batch).select(columns)

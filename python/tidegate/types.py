@@ -66,7 +66,7 @@ class BatchWriter(Protocol):
     """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
     def write_batch(self, batch: "pa.RecordBatch", /) -> object:
-        """Append a batch to the batches already written."""
+        """Write another batch."""
 
 
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
@@ -122,7 +122,7 @@ AsofHow: TypeAlias = Literal["left", "inner", "semi", "anti"]
 """The rows that an as-of join returns."""
 
 Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
-"""The direction in time in which an as-of join searches for a match."""
+"""The direction in which an as-of join searches for a match in time."""
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""
@@ -131,7 +131,7 @@ ClosedEnds: TypeAlias = Literal["both", "left"]
 """The ends that are included in the intervals of rows with a start and an end."""
 
 Algorithm: TypeAlias = Literal["auto", "slices", "mq", "mq-lf", "tumlsc", "tumlmc", "wiml"]
-"""The algorithm by which an aggregation assigns rows to windows."""
+"""The algorithm that an aggregation uses to assign rows to windows."""
 
 WindowAlgorithm: TypeAlias = Literal[
     "auto",
@@ -143,7 +143,7 @@ WindowAlgorithm: TypeAlias = Literal[
     "handshake",
     "low-latency-handshake",
 ]
-"""The algorithm by which a window join compares rows."""
+"""The algorithm that a window join uses to compare rows."""
 
 Distance: TypeAlias = float | Decimal | np.floating[Any] | np.integer[Any] | Length
 """The maximum distance between values: a number or a duration."""
@@ -165,7 +165,7 @@ BandAlgorithm: TypeAlias = Literal[
     "ibwj-blocking",
     "ibwj-bplus-tree",
 ]
-"""The algorithm by which a band join finds pairs."""
+"""The algorithm that a band join uses to find pairs."""
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
-"""The method by which a streaming join assigns keys to threads."""
+"""The method that a streaming join uses to assign keys to threads."""

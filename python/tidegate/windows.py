@@ -41,7 +41,7 @@ def rows(count: SupportsIndex) -> Rows:
 
     Raises:
         TypeError: `count` is not an integer.
-        TidegateError: `count` is less than 1, or more than the largest possible number of rows.
+        TidegateError: `count` is less than 1, or exceeds the largest possible number of rows.
     """
     if isinstance(count, bool):
         message = f"rows: expected an integer, got {count!r}"

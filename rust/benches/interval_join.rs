@@ -1,5 +1,4 @@
-//! Measures the batch interval join over plain columns, which finds the matches and lists the
-//! pairs.
+//! Measures how fast the batch interval join finds matches in plain columns and lists the pairs.
 //!
 //! The input is workload W1 without its payload: one million rows per side in time order, uniform
 //! keys, and 4 matches per left row.

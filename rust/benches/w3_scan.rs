@@ -16,7 +16,7 @@ use tidegate_structures::simd::scan::{Lane, Span, scan, scan_two_by};
 /// The number of rows in the window.
 const ROWS: usize = 8192;
 
-/// The number of new rows. Four of them are compared at a time.
+/// The number of new rows. Four new rows are compared at a time.
 const NEW_ROWS: usize = 256;
 
 /// Numbers from 0 to 9 999. Every run generates the same sequence.
@@ -30,7 +30,7 @@ impl Numbers {
     }
 }
 
-/// Returns a column of numbers, and a band around a number for each new row. Numbers are divided by
+/// Returns a column of numbers, and one band around a number per new row. Numbers are divided by
 /// `unit`.
 fn band<T: Lane + TryFrom<u64>>(numbers: &mut Numbers, unit: u64) -> (Vec<T>, Vec<Span<T>>) {
     let value = |number: u64| T::try_from(number).unwrap_or_default();

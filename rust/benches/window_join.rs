@@ -44,7 +44,7 @@ fn band(random: &mut Random) -> Term {
         .expect("whole numbers support this comparison")
 }
 
-/// Joins `rows` more rows from each side, and returns the number of matching pairs.
+/// Joins another `rows` rows from each side and returns the number of matching pairs.
 fn push(join: &mut ScaleJoin, driver: &Driver, random: &mut Random, rows: usize) -> usize {
     let sides =
         (0..2 * rows).map(|row| if row % 2 == 0 { Side::Left } else { Side::Right }).collect();

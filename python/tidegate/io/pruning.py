@@ -24,7 +24,7 @@ from tidegate.io.open_tables import OpenTable, of_pieces
 from tidegate.io.read_files import ASKED_AT_ONCE, Piece, few_of_row_groups
 
 Span: TypeAlias = tuple[int, int]
-"""The earliest and the latest time of some rows, in the unit that `step_of` defines."""
+"""The earliest and latest times of some rows, in the unit that `step_of` defines."""
 
 CODE_BYTES = 4
 """The size of a dictionary index, in bytes."""
@@ -108,7 +108,7 @@ def _dataset(piece: Piece) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span] | None:
-    """Return the earliest and the latest time in each row group.
+    """Return the earliest and latest times in each row group.
 
     The result is None if the statistics of a row group do not contain these times, or report a null
     time.
@@ -143,7 +143,7 @@ def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
 
 
 def coded_columns(groups: Sequence[Group], schema: pa.Schema) -> set[str]:
-    """Return the string columns that should be read using the dictionaries in the files.
+    """Return the string columns to read using the dictionaries in the files.
 
     Each string is then decoded and looked up once per row group instead of once per row.
     """
@@ -213,7 +213,7 @@ def pruned(
     plan: _tidegate.JoinPlan,
     how: str,
 ) -> tuple[Any, Any]:
-    """Return the inputs of a join, without the row groups that cannot affect the result.
+    """Return a join's inputs without the row groups that cannot affect the result.
 
     Args:
         left: The left input: an open table or an Arrow table.
@@ -301,7 +301,7 @@ class _Side:
         return _Side(given, groups, [True] * len(groups or []))
 
     def look_at(self, column: str) -> None:
-        """Determine the earliest and the latest times on one side."""
+        """Determine the earliest and latest times on one side."""
         kind = self.given.schema.field(column).type
         if not _is_time(kind):
             return

@@ -2,7 +2,7 @@
 
 Parquet and Arrow files are read as `pyarrow.dataset` datasets. CSV files and Arrow streams have no
 index, so this module reads them from the beginning. A dataset would infer the types of CSV columns
-from the first values only.
+from only the first few values.
 """
 
 import re
@@ -279,7 +279,7 @@ DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFil
 
 
 def _of_dataset(files: Files, layout: Format) -> Piece:
-    """Open files that have an index, and add the columns that folders such as `day=1` encode."""
+    """Open files that have an index, and add the columns encoded in names such as `day=1`."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
         partitioning=None if files.base is None else _folders(files),

@@ -1,7 +1,7 @@
 """The Python parts of the native classes: threads, asyncio, logging, metrics and chains.
 
 The native module never imports from this package. `attach` adds methods written in Python to the
-native classes. It also passes to the native module the few Python functions that the module calls.
+native classes. It also registers the few Python functions that the native module calls.
 
 - `methods.py`: the methods, and `attach`.
 - `running.py`: operators that run on a thread; `awaiting.py`: operators and sources for asyncio.

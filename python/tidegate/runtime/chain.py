@@ -181,9 +181,9 @@ class Chain:
 
         Args:
             sink: Where results go. A function is called with each record batch. A `queue.Queue`
-                receives the batches, and None at the end. A writer with a method `write_batch`,
-                such as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator
-                is closed at the end.
+                receives the batches, followed by None. A writer with a `write_batch` method, such
+                as `pyarrow.parquet.ParquetWriter`, is not closed. A source of another operator is
+                closed at the end.
 
         Returns:
             A context manager that runs the chain.

@@ -65,8 +65,8 @@ def metrics(operator: Operator[Any], /, **labels: str) -> str:
 
     Raises:
         ClosedError: The operator was created before this process was forked.
-        TidegateError: The name of a label is reserved, or Prometheus does not accept it.
-        TypeError: The value of a label is not a string.
+        TidegateError: A label's name is reserved, or Prometheus does not accept the name.
+        TypeError: A label's value is not a string.
     """
     for name, label in labels.items():
         if name in _OWN_LABELS or not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
@@ -116,7 +116,7 @@ def _families(
 
 
 def _number(value: object) -> int:
-    """Return an integer or boolean as an integer; for a reason, return 1, or 0 if it is None."""
+    """Return a number or boolean as an integer. A reason becomes 1, and None becomes 0."""
     return int(value) if isinstance(value, int) else int(value is not None)
 
 

@@ -69,7 +69,7 @@ class Punctuated(Taker):
 
 
 def _with_watermark(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of results with punctuations. All of its columns may be null."""
+    """Return the schema of results with punctuations. Any of its columns may be null."""
     if _WATERMARK in schema.names:
         message = (
             f"punctuations: the results already have a column `{_WATERMARK}`; "

@@ -1,4 +1,4 @@
-"""Runs operators in the background: a thread polls, and passes the results to a sink."""
+"""Runs operators in the background: a thread polls and passes the results to a sink."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class Running:
             self._thread.join()
 
     def _give_up(self) -> None:
-        """Stop the thread, and make waiting pushes fail, because polling stops."""
+        """Stop the thread. Waiting pushes fail, because polling stops."""
         self._has_failed = True
         self._stopped.set()
 
@@ -292,7 +292,7 @@ class Taker:
 
 
 class _Queue(Taker):
-    """A sink that is a queue, which may be full at times. None marks the end."""
+    """A queue-backed sink. The queue may be full at times. None marks the end."""
 
     def __init__(self, sink: queue.Queue[Any]) -> None:
         self.queue = sink
@@ -309,7 +309,7 @@ class _Queue(Taker):
 
 
 class Feed(Taker):
-    """A sink that is a source of another operator; the source may have no room at times."""
+    """A sink that pushes into another operator's source, which may have no room at times."""
 
     def __init__(self, source: Source) -> None:
         self.source: Any = source

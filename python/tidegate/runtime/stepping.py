@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def step(self, stopped: Stop) -> Iterator[bool]:
-        """Begin a step once no caller has exclusive access; yield False if told to stop first.
+        """Begin a step once no caller has exclusive access. Yield False if told to stop first.
 
         A stop request ends the wait, because the caller may be waiting for a thread that is joining
         this one.

@@ -17,7 +17,7 @@ four routes:
   no rows are sent to Python. Bins are suitable if intervals are short, keys are evenly distributed,
   and the join uses nothing that requires a native call: `where`, `aggs`, `then` or a full join.
   `overlap_join` never uses bins.
-- *Both sides are already partitioned by the keys*, by Spark's hash and into the same number of
+- *Both sides are already partitioned by the keys*: Spark has hashed them into the same number of
   partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, a
   window function, an aggregation or a join by the keys, whether cached or not. Each task then joins
   the rows of one partition, and nothing is packed or shuffled. `auto` uses this route only if the
@@ -59,10 +59,10 @@ A join of two streaming DataFrames, or an aggregation of one or more, uses a sin
 operator. Each DataFrame needs a watermark on its time column (`withWatermark`), and the session
 needs Spark's RocksDB state store. The output mode is `append`. A pair is emitted in the first
 micro-batch whose watermark has passed the pair's later row. An unmatched row is emitted once the
-watermark has passed all rows that could have matched the row. Left rows in as-of joins and in joins
-with `aggs` are emitted in the same way. A window's aggregates are emitted once the watermark has
-passed the end of the window. Output mode `update` emits the same rows at the same times: no row is
-ever updated, and no window is emitted before its end. Spark rejects `complete`.
+watermark has passed every row that could match it. Left rows in as-of joins and in joins with
+`aggs` are emitted in the same way. A window's aggregates are emitted once the watermark has passed
+the end of the window. Output mode `update` emits the same rows at the same times: no row is ever
+updated, and no window is emitted before its end. Spark rejects `complete`.
 
 Each row, or its contribution to a time slice, is written to the state store once, and removed when
 it is no longer needed. Two kinds of state are written about twice: open sessions and, for as-of
@@ -70,12 +70,12 @@ joins and `prevailing`, each key's last right row. Native operators stay in the 
 memory between micro-batches, and are rebuilt from the store if a worker is lost. Rows older than
 the watermark are late. With `late_as`, late rows are also emitted. Which rows are late depends only
 on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
-earlier than before. A query's watermark is the watermark of its slowest stream, so a silent stream
-delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are not
-delayed, but rows of slower streams may be late. A query's progress includes observed metrics for
-each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
+earlier than it was before. A query's watermark is the watermark of its slowest stream, so a silent
+stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
+not delayed, but rows of slower streams may be late. A query's progress includes observed metrics
+for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
-The rows that a stateful operator emits are older than the watermark of the query. Therefore, no
+The rows that a stateful operator emits are older than the query's watermark. Therefore, no
 operation that waits for a watermark can follow in the same query. This package rejects such
 operations. Even after another `withWatermark`, a Spark operation would never return a row, because
 the query's watermark waits for all streams. Instead, write the rows to a sink, and read that sink
@@ -166,7 +166,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     row belongs to every window that contains its time. With `session` instead of `size`, each key
     has its own windows. Such a window starts at a row and ends `session` after the last row in the
     window. The result contains one row for each combination of window and key that has rows. The
-    result contains the same rows as that of `tidegate.aggregate`, but in no particular order.
+    function returns the same rows as `tidegate.aggregate`, but in no particular order.
 
     Spark does not preserve the order of rows, so rows of a DataFrame with equal times are ordered
     by value. The comparison uses the columns that the aggregation reads, in DataFrame order, with
@@ -282,7 +282,7 @@ def configure(session: SparkSession) -> dict[str, str]:
         session: The session to configure.
 
     Returns:
-        The changed settings with their new values, for example for a log.
+        The changed settings and their new values, for example for logging.
 
     Example:
         >>> changed = tidegate.spark.configure(spark)

@@ -64,8 +64,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     """Match rows of two DataFrames that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if their keys are equal,
-    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The result contains the same rows as
-    that of `tidegate.interval_join`, but in no particular order.
+    `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The function returns the same rows as
+    `tidegate.interval_join`, but in no particular order.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -255,10 +255,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for the time WL,
-    and right rows for WR. The result contains the same rows as that of `tidegate.window_join`, but
-    in no particular order. A window join is equivalent to the interval join with `lower=-WR` and
+    and right rows for WR. The function returns the same rows as `tidegate.window_join`, but in no
+    particular order. A window join is equivalent to an interval join with `lower=-WR` and
     `upper=WL`. With `parallelism="time"`, or with `"auto"` and no `by`, rows are therefore divided
-    into time slices. Rows within one window of a border are copied.
+    into time slices. Rows that are at most one window away from a border are copied.
 
     Example:
         >>> flights = spark.createDataFrame([("JFK", 10), ("LGA", 20)], ["origin", "hour"])
@@ -412,7 +412,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     """Match rows of two DataFrames whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
-    `on`, their keys are equal, and `where` holds. The result contains the same rows as that of
+    `on`, their keys are equal, and `where` holds. The function returns the same rows as
     `tidegate.band_join`, but in no particular order. Spark's own plan for such a join compares
     every left row with every right row.
 
@@ -575,7 +575,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
-    candidate that is nearest in time is the match. The result contains the same rows as that of
+    candidate that is nearest in time is the match. The function returns the same rows as
     `tidegate.asof_join`, but in no particular order.
 
     With streams, a left row is emitted once no future row can be its match. With `backward`, this
@@ -584,7 +584,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     time plus the distance to the matching row. An unmatched left row is emitted once the watermark
     has passed the row's time plus `tolerance`. Without `tolerance`, an unmatched left row is kept
     indefinitely, unless `strategy` is `backward`. `backward` and `nearest` keep each key's last
-    right row for the duration `tolerance`, or indefinitely if `tolerance` is not set.
+    right row for `tolerance`, or indefinitely if `tolerance` is not set.
 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
@@ -739,8 +739,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
-    replaces `<=`. A row with a null start or end matches nothing. The result contains the same rows
-    as that of `tidegate.overlap_join`, but in no particular order.
+    replaces `<=`. A row with a null start or end matches nothing. The function returns the same
+    rows as `tidegate.overlap_join`, but in no particular order.
 
     At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
     where each micro-batch is a table.

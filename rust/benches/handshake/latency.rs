@@ -22,8 +22,8 @@ struct Plan {
     rate: f64,
     /// The length of both windows, in seconds.
     window: f64,
-    /// The time span, in seconds, of the rows that are fed before the measurement. These rows fill
-    /// the windows and make them slide.
+    /// The time span, in seconds, of the rows fed before the measurement. These rows fill the
+    /// windows and make them slide.
     past: f64,
     /// The duration of the measurement, in seconds.
     seconds: f64,
@@ -42,7 +42,7 @@ impl Plan {
 }
 
 /// Returns the sorted latencies in nanoseconds, and the maximum number of results that were waiting
-/// at the same time.
+/// at once.
 fn measure(
     plan: &Plan,
     algorithm: HandshakeAlgorithm,

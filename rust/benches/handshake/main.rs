@@ -10,8 +10,8 @@
 //! Rates are measured after the windows have been filled. A latency is the time from the arrival of
 //! a pair's later row until the pair is returned. Latencies are measured in a steady state, after
 //! earlier rows have filled the windows. `--nodes`, `--rows`, `--rate` (rows per second and side),
-//! `--window` and `--seconds` change the measurement. Before anything is measured, the pairs of all
-//! variants are checked against a nested loop.
+//! `--window` and `--seconds` change the measurement. Before anything is measured, each variant's
+//! pairs are checked against a nested loop.
 
 mod figures;
 mod latency;

@@ -67,7 +67,7 @@ impl Rows {
         Rows { sides: [Side::Left, Side::Right].repeat(pairs), left, right, points }
     }
 
-    /// Returns whether a left and a right row match, regardless of the windows.
+    /// Returns whether a left row and a right row match, regardless of the windows.
     pub(crate) fn matches(&self, left: usize, right: usize, test: Test) -> bool {
         let (l, r) = (self.points[0][left], self.points[1][right]);
         (l.0 - r.0).abs() <= test.x() && (l.1 as f32 - r.1 as f32).abs() <= BAND as f32

@@ -20,7 +20,7 @@ pub(crate) const MATCHES: f64 = 2.0;
 pub(crate) enum Values {
     /// Uniform over 32 bits.
     Uniform,
-    /// Normally distributed, with an eighth of the range as the standard deviation.
+    /// Normally distributed, with a standard deviation of an eighth of the range.
     Gaussian,
     /// Gaussian with a moving mean. Each time the window is renewed, the mean moves by this
     /// fraction of the range. A tenth is the fastest drift in the paper's Figure 13.

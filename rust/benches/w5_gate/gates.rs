@@ -137,7 +137,7 @@ pub(crate) fn block_gate(columns: &Columns, readers: usize, blocks: Blocks) -> D
     started.elapsed()
 }
 
-/// Helps to merge the ready rows.
+/// Helps merge the rows that are ready.
 fn help_out(helper: &mut Option<BlockReader<Slice>>) {
     if let Some(helper) = helper {
         while let Next::Ready(_) = helper.next_block() {}

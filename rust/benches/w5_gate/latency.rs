@@ -15,7 +15,7 @@ use tidegate_structures::gate::{Block, BlockGate, BlockReader, BlockSource, Next
 
 use crate::workload::Columns;
 
-/// The number of rows measured with the row gate, and the number measured with the block gate.
+/// The numbers of rows measured with the row gate and with the block gate.
 const ROWS: usize = 4_000_000;
 const BLOCK_ROWS: usize = 40_000_000;
 
@@ -85,7 +85,7 @@ fn read_rows(mut reader: Reader<u64>, pace: Pace) -> Vec<u64> {
     }
 }
 
-/// A run and the time when it was pushed.
+/// A run and the time at which it was pushed.
 struct StampedRun {
     ts: &'static [i64],
     pushed: u64,

@@ -40,7 +40,7 @@ use workload::Columns;
 /// The number of rows per measurement.
 const ROWS: usize = 10_000_000;
 
-/// The number of rows per measurement if a system needs a lock or a node for each row.
+/// The number of rows per measurement for systems that need a lock or a node per row.
 const SLOW_ROWS: usize = 2_000_000;
 
 fn w5(criterion: &mut Criterion) {

@@ -2,13 +2,13 @@
 
 use tidegate_structures::gate::{RowId, Run};
 
-/// The number of rows that a source pushes before it is the next source's turn.
+/// The number of rows that a source pushes per turn.
 pub(crate) const RUN: usize = 8192;
 
-/// The number of rows in a turn if rows are pushed one by one.
+/// The number of rows per turn if rows are pushed one by one.
 pub(crate) const TURN: usize = 16;
 
-/// A run of W5. Its times and values are slices of columns that do not move.
+/// A run of W5. Its times and values are slices of columns that never move in memory.
 pub(crate) struct Slice {
     pub(crate) ts: &'static [i64],
     pub(crate) values: &'static [i64],

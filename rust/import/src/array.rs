@@ -34,7 +34,7 @@ pub struct UnreadBatch {
 }
 
 impl UnreadBatch {
-    /// Takes over an array of structs. Afterwards, `array` points to a released array.
+    /// Takes over an array of structs. After the call, `array` points to a released array.
     ///
     /// # Safety
     ///

@@ -77,8 +77,7 @@ impl Error {
         Error::Malformed { column, what: what.into() }
     }
 
-    /// Creates an error for a type. The description begins with the type's name and continues with
-    /// `what`.
+    /// Creates an error for a type. The description is the type's name followed by `what`.
     #[cold]
     pub(crate) fn of_type(node: &Node<'_>, data_type: &DataType, what: &str) -> Self {
         Error::at(node, What::Typed(format!("{data_type} {what}"), data_type.clone()))

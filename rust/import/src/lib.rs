@@ -2,10 +2,10 @@
 //!
 //! Programs that receive Arrow data from untrusted code should read it through this crate. The
 //! arrow-rs crates trust the C structures. A negative length or a null pointer makes the crates
-//! panic or read out of bounds. This crate therefore checks every structure first, using only
-//! integer operations. Afterwards, arrow-rs reads a copy that contains only checked values. The
-//! producer's memory itself cannot be checked, because the C interfaces do not include the lengths
-//! of buffers. Buffer pointers and the last offset of a string column are therefore trusted.
+//! panic or read out of bounds. So this crate first checks every structure, using only integer
+//! operations. Afterwards, arrow-rs reads a copy that contains only checked values. The producer's
+//! memory itself cannot be checked, because the C interfaces do not include the lengths of buffers.
+//! Buffer pointers and the last offset of a string column are therefore trusted.
 //!
 //! ```text
 //!  producer ──▶ C structures ──▶ checked ──▶ a copy ──▶ arrow-rs ──▶ RecordBatch

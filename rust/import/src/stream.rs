@@ -17,7 +17,7 @@ use crate::schema::schema;
 pub struct UnopenedStream(FFI_ArrowArrayStream);
 
 impl UnopenedStream {
-    /// Takes over the stream that `stream` points to. Afterwards, `stream` points to a released
+    /// Takes over the stream that `stream` points to. After the call, `stream` points to a released
     /// stream.
     ///
     /// # Safety

@@ -84,7 +84,7 @@ def joined(plan: Plan, bins: Bins) -> DataFrame:
 def weighed(
     plan: Plan, sample: Sample, small: Small | None = None, there: There | None = None
 ) -> tuple[Bins, Costs]:
-    """Return the bins that suit a sample, and the cost of the join in each form."""
+    """Return the bins that suit a sample, and the join's cost in each form."""
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
     asked = asked_of(plan)
     bins = fitting(sample, _copied(plan, rows), plan.ends, asked.columns)
@@ -95,11 +95,10 @@ def weighed(
 def without_sample(plan: Plan) -> Bins | None:
     """Return bins that are safe for any keys and times, or None if there are no such bins.
 
-    The number of rows on both sides must be known from file metadata. The bins must not cost
-    noticeably more than native calls, regardless of the number of pairs. In addition, one task must
-    be able to hold all copied rows, regardless of their keys and times. If the table of copied rows
-    is large, a job reads the start of the table to check whether rows with the same key and bin are
-    adjacent.
+    File metadata must show how many rows each side has. The bins must not cost noticeably more than
+    native calls, regardless of the number of pairs. In addition, one task must be able to hold all
+    copied rows, regardless of their keys and times. If the table of copied rows is large, a job
+    reads the start of the table to check whether rows with the same key and bin are adjacent.
     """
     asked = asked_of(plan)
     found = [rows_of(one.frame, filtered=False) for one in plan.inputs]
@@ -283,14 +282,14 @@ def _bin(time: str, width: int) -> str:
 
 
 def _later(time: str, by: int) -> str:
-    """Return the time plus `by`, limited to the 64-bit range."""
+    """Return the time plus `by`, clamped to the 64-bit range."""
     if by >= 0:
         return f"(least({time}, {_LARGEST - by}L) + {by}L)"
     return f"(greatest({time}, {_LEAST - by}L) - {-by}L)"
 
 
 def _pairs(plan: Plan, ends: Ends) -> Column:
-    """Return the condition for two rows to match, avoiding sums that would exceed 64 bits."""
+    """Return the condition under which two rows match, without sums that could exceed 64 bits."""
     left, right = (_sent_number(plan, side) for side in (LEFT, RIGHT))
     lower, upper = ends
     after = f"{right} >= {_later(left, lower)}"

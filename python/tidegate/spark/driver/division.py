@@ -76,7 +76,7 @@ def of_few(plan: Plan, rows: float) -> Layout:
 
 
 def few_of(plan: Plan) -> float | None:
-    """Return the number of rows if files show that it is small, and keys can divide the rows."""
+    """Return the row count if files show that it is small and the rows can be divided by key."""
     if plan.parallelism != "auto" or not plan.native.keys:
         return None
     return _few([one.frame for one in plan.inputs])
@@ -184,8 +184,8 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
     """Return up to `SAMPLED` equally likely rows, and the number of rows that each represents.
 
     The rows were drawn with probability `FRACTION`. The rows with the smallest random numbers are
-    used, which requires a single pass over the inputs. The total number of rows is estimated from
-    the largest of these random numbers.
+    used, so a single pass over the inputs is enough. The total number of rows is estimated from the
+    largest of these random numbers.
     """
     with described(drawn.sparkSession, f"sample {what}"):
         rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
@@ -200,7 +200,7 @@ def default_partitions(rows: float, columns: int, cores: int) -> int:
 
 
 def cores(session: SparkSession) -> int:
-    """Return how many tasks can run in parallel, or for Spark Connect, the shuffle partitions.
+    """Return how many tasks can run in parallel; for Spark Connect, how many shuffle partitions.
 
     Spark Connect does not report the number of cores. With dynamic allocation, executors may join
     later, so the maximum number of executors is used.

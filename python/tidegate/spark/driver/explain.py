@@ -115,7 +115,7 @@ def _jobs(texts: Sequence[str]) -> list[str]:
 
 
 def _tasks(session: SparkSession, layout: Layout) -> list[str]:
-    """Report the number of tasks in a micro-batch if some tasks never have a bucket."""
+    """If some tasks never have a bucket, report the number of tasks in a micro-batch."""
     tasks = shuffle_partitions(session)
     if tasks <= layout.partitions:
         return []
@@ -180,7 +180,7 @@ def _asof(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _wide(plan: Plan) -> str:
-    """Describe the handling of rows whose end is too far away, if `max_width` is set."""
+    """If `max_width` is set, describe the handling of rows whose end is too far away."""
     if plan.max_width is None:
         return ""
     return f", and rows with an end farther away than {plan.max_width}"

@@ -88,7 +88,7 @@ class InPlace:
 
     @property
     def there(self) -> There:
-        """The properties that determine the cost of this route."""
+        """The properties that determine this route's cost."""
         return There(self.partitions, self.columns)
 
 
@@ -204,7 +204,7 @@ def _initial(plan: Any) -> Any:  # noqa: ANN401 - an object of Java
 
 
 def _stays(frame: DataFrame) -> bool:
-    """Return whether Spark joins the union with the additional row without moving other rows."""
+    """Return whether Spark can join the union with the additional row and move no other rows."""
     plan = _below(_initial(frame._jdf.queryExecution().executedPlan()))  # noqa: SLF001 - as above
     if plan.nodeName() != "ShuffledHashJoin":
         return False

@@ -1,4 +1,4 @@
-"""Chooses the route of a call's rows: broadcast, in place, one shuffle, time bins, or streams."""
+"""Chooses the route for a call's rows: broadcast, in place, one shuffle, time bins, or streams."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTabl
 def _of_layers(
     plan: Plan, near: _Near, reason: str, of_bins: str | None, few: float | None
 ) -> Overlapped | Stayed:
-    """Return the route of native calls for rows that have a start and an end."""
+    """Return the route for native calls on rows that have a start and an end."""
     if few is not None:
         return Overlapped(overlap.of_few(plan, few), f"{reason}, and {_FEW}", of_bins)
     if plan.parallelism == "key":
@@ -206,7 +206,7 @@ def _stayed(
 
 
 def _there(plan: Plan, hashes: tuple[Integers, Integers], weight: float) -> InPlace | None:
-    """Return the rows in place, unless key hashes show that a partition would be too full."""
+    """Return the sides to join in place, unless key hashes show that a partition is too full."""
     sides = in_place.found(plan) if plan.parallelism == "auto" else None
     if sides is None or not sides.all_keys:
         return None

@@ -130,7 +130,7 @@ def _if_small(plan: Plan, side: int, estimated: int) -> Choice:
 
 
 def _is_computed(plan: Plan, side: int) -> bool:
-    """Return whether a side has no string columns and is not just rows selected from files."""
+    """Return whether a side has no string columns and does more than select rows from files."""
     if _texts(plan.columns.of(side)):
         return False
     return rows_of(plan.inputs[side].frame) is None
@@ -241,7 +241,7 @@ def _bytes(rows: pa.Table, width: int) -> int:
 
 
 def _collected(plan: Plan, side: int, most: int | None = None) -> Whole:
-    """Collect the rows of a side that can have a partner, in the order that the join requires.
+    """Collect a side's rows that can have a partner, in the order that the join requires.
 
     `most` limits the number of rows.
     """
@@ -313,7 +313,7 @@ def joined(plan: Plan, whole: Whole, call: Call, schema: StructType) -> DataFram
 
 
 def _sent(session: SparkSession, name: str, stream: pa.Buffer) -> Broadcast[pa.Buffer] | _Held:
-    """Return the rows as a broadcast variable, or as data that is sent with the task.
+    """Return the rows as a broadcast variable, or as data sent with the task.
 
     Spark Connect has no broadcast variables.
     """
@@ -384,7 +384,7 @@ Part = Callable[[pa.Table], tuple[int, int]]
 
 
 def _near(plan: Plan, side: int) -> _Within | _Overlapping:
-    """Return the object that finds the rows of the whole side that other rows can match."""
+    """Return the object that finds the whole side's rows that other rows can match."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
         return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))
@@ -393,7 +393,7 @@ def _near(plan: Plan, side: int) -> _Within | _Overlapping:
 
 @dataclass(frozen=True)
 class _Within:
-    """Finds the rows of the whole side that are within reach. Instances are sent to the workers."""
+    """Finds the whole side's rows that are within reach. Instances are sent to the workers."""
 
     reach: Reach
     axis: Axis
@@ -401,7 +401,7 @@ class _Within:
     columns: tuple[int, int]
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and the number of the rows to join."""
+        """Return a function that returns the first position and the count of the rows to join."""
         times = self.axis.integers(whole.column(self.columns[0]))
 
         def part(rows: pa.Table) -> tuple[int, int]:
@@ -413,7 +413,7 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds the rows of the whole side that may overlap other rows.
+    """Finds the whole side's rows that may overlap other rows.
 
     Instances are sent to the workers.
     """
@@ -422,7 +422,7 @@ class _Overlapping:
     other: StartsAndEnds
 
     def parts(self, whole: pa.Table) -> Part:
-        """Return a function that returns the position and the number of the rows to join."""
+        """Return a function that returns the first position and the count of the rows to join."""
         starts, ends = self.whole.of(whole)
         # Rows are sorted by their starts. No row up to a position ends after `latest`.
         latest = np.maximum.accumulate(ends)
@@ -437,10 +437,10 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the first position and the number of the whole side's rows that `times` can reach.
+    """Return the first position and the count of the whole side's rows that `times` can reach.
 
-    `times` belong to the other side. `whole` contains the times of the whole side in ascending
-    order.
+    `times` contains the times of the other side. `whole` contains the times of the whole side in
+    ascending order.
     """
     lower, upper = reach.lower, reach.upper
     if side == LEFT:

@@ -56,7 +56,7 @@ class Sample:
         return (len(self.left_hash) + len(self.right_hash)) * self.weight
 
     def of_bucket(self, bucket: int, count: int) -> Sample:
-        """Return the rows in one of `count` buckets."""
+        """Return the rows in a bucket, if there are `count` buckets."""
         left = self.left_hash % count == bucket
         right = self.right_hash % count == bucket
         return Sample(
@@ -118,7 +118,7 @@ class Load(Divisible, Protocol):
     """The rows of a bucket."""
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
+        """Return the fewest slices with at most `share` rows each, or else the best number."""
 
 
 def spread_out(
@@ -168,7 +168,7 @@ class _Load:
         return self.rows / degree + min(self.halo * (degree - 1), self.ends) / degree
 
     def degree(self, share: float, most: int) -> int:
-        """Return the fewest slices with at most `share` rows each, or the best number otherwise."""
+        """Return the fewest slices with at most `share` rows each, or else the best number."""
         fitting = (degree for degree in range(1, most) if self.piece(degree) <= share)
         return next(fitting, most if self.rows > self.halo else 1)
 
@@ -180,7 +180,7 @@ def likely(counts: Integers) -> npt.NDArray[np.float64]:
     not necessarily empty. If such buckets counted as empty, all of them would be assigned to the
     same partition, because they would never appear to fill it. Counts are therefore moved towards
     their mean. The adjustment is larger if chance explains more of the variance (empirical Bayes:
-    the variance of a Poisson distribution is its mean). Counts that chance does not explain are
+    the variance of a Poisson distribution is its mean). Counts that chance cannot explain are left
     unchanged and excluded from the mean.
     """
     usual = counts <= counts.mean() + _DEVIATIONS * math.sqrt(counts.mean())
@@ -231,7 +231,7 @@ def _assign(
 
 
 def _centres(sample: Sample, reach: Reach) -> Integers:
-    """Return left times, and right times moved to the middle of the left times that can match."""
+    """Return left times, and right times moved to the middle of the left times they can match."""
     if reach.nearest:
         return np.concatenate([sample.left_time, sample.right_time])
     if reach.lower is None or reach.upper is None:

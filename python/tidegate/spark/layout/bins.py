@@ -63,7 +63,7 @@ _BITS = 44
 
 
 class Ends(NamedTuple):
-    """The smallest and the largest `r.ts - l.ts` of any pair. If the ends cross, no rows match."""
+    """The smallest and largest `r.ts - l.ts` of any pair. If the ends cross, no rows match."""
 
     lower: int
     upper: int
@@ -102,7 +102,7 @@ class Bins:
 
 
 def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
-    """Return the bins with the width that costs the least."""
+    """Return the bins with the cheapest width."""
     length = ends.reach + 1
     pairs = _counted(sample, ends)
     copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
@@ -140,7 +140,7 @@ def seen(bins: Bins, hashes: Integers, times: Integers) -> Bins:
 
 
 def are_safe(bins: Bins, asked: Asked) -> bool:
-    """Return whether bins never cost much more than native calls with a sample."""
+    """Return whether bins can never cost much more than native calls with a sample."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
         if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):
@@ -149,7 +149,7 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
 
 
 def _counted(sample: Sample, ends: Ends) -> float:
-    """Estimate the number of pairs within these ends, even if a sample contains few or none.
+    """Estimate the number of pairs between these bounds, even if a sample contains few or none.
 
     A longer interval includes more of the sample's pairs. Pairs are assumed to be spread evenly.
     """

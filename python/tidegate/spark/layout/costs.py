@@ -8,8 +8,8 @@
 
 Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
 form. Costs exclude steps that all forms need, such as reading the inputs. They also exclude work
-that is already done when forms are compared. If a form needs a sample, its cost includes drawing
-the sample, unless one has already been drawn.
+that has been done before the forms are compared. If a form needs a sample, its cost includes
+drawing the sample, unless one has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 class Small(NamedTuple):
-    """The small side, the row counts, and the number of tasks that would receive the side."""
+    """The small side, the row counts, and the number of tasks that would receive the small side."""
 
     side: int
     rows: tuple[float, float]
@@ -186,7 +186,7 @@ def costs(
     """Return the costs of the join with bins, with native calls, with a whole side, and in place.
 
     The last two forms require `small` and `there`, respectively. With bins, `stay` rows and copies
-    are not shuffled because all tasks receive the other side.
+    are not shuffled, because every task receives the other side.
     """
     columns = asked.columns
     cells = work.rows * (columns.left + columns.right) / 2

@@ -52,7 +52,7 @@ class Cycle(Layout):
 
     @cached_property
     def partition_of(self) -> Integers:
-        """The partitions of two turns, as a row's slices can start in one and end in the next."""
+        """The partitions of two turns: a row's slices can start in one and end in the next."""
         return np.arange(2 * self.partitions) % self.partitions
 
     @cached_property
@@ -67,7 +67,7 @@ class Cycle(Layout):
         span: Span,
         hashes: Integers | None,  # noqa: ARG002 - no slice has pieces
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last position of each row in two turns."""
+        """Return each row's first and last positions in two turns."""
         first = self._slice_of(times, span.first)
         last = self._slice_of(times, span.last) if span.copied else first
         begin = (first % self.partitions + bucket) % self.partitions

@@ -40,7 +40,7 @@ Pieces. A single time may have more rows than a partition should hold, and no bo
 them. In that case, the slice that contains this time has several *pieces*, each in a separate
 partition. A row that is sent only to its home goes to one piece, selected by a hash of the row. A
 copied row goes to all pieces of its slices. Pieces are numbered consecutively, so statements 1 and
-2 also apply to pieces. A partition can have pieces of several slices. A row that is copied to
+2 also apply to pieces. A partition can hold pieces of several slices. A row that is copied to
 several of these pieces is sent to the partition only once. If both sides are copied, each slice has
 one piece. Otherwise, unmatched rows could not be detected.
 
@@ -90,7 +90,7 @@ class Reach:
     `nearest` specifies that a left row needs at most two right rows with the same key: the last one
     before it and the first one after it. `partial` specifies that a slice can receive a single row
     instead of all right rows that have the same key and match all of its left rows. With `partial`,
-    the time differences in pairs extend to the bounds, or to one step less.
+    time differences in pairs reach the bounds or fall one step short of them.
     """
 
     lower: int | None
@@ -217,7 +217,7 @@ class Places:
         hashes: Integers | None,
         ends: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last slice of each row, numbered over all buckets and pieces."""
+        """Return each row's first and last slices, numbered over all buckets and pieces."""
         counts = np.array([len(bucket.partitions) for bucket in self.buckets])
         first = (np.cumsum(counts) - counts)[bucket]
         last = first.copy()
@@ -261,11 +261,11 @@ class Layout(Places):
     def slices(
         self, bucket: Integers, times: Integers, span: Span, hashes: Integers | None
     ) -> tuple[Integers, Integers]:
-        """Return the first and the last slice of each row, numbered over all buckets and pieces."""
+        """Return each row's first and last slices, numbered over all buckets and pieces."""
         return self.between(bucket, times, span, hashes)
 
     def covered(self, first: Integers, last: Integers) -> tuple[Integers, Integers]:
-        """Return the first and the last slice in which a right row matches all left rows.
+        """Return the first and last slices in which a right row matches all left rows.
 
         If there are no such slices, the first is greater than the last. All left rows in these
         slices lie strictly within the reach of the right row.

@@ -56,8 +56,7 @@ class Side(NamedTuple):
 class Sample:
     """A sample of both inputs, and the number of rows that one sampled row represents.
 
-    `longest` contains the maximum row length on the left and on the right side, or None if it is
-    unknown.
+    `longest` contains the maximum row length on each side, or None where it is unknown.
     """
 
     sides: tuple[Side, Side]
@@ -132,7 +131,7 @@ def measured(layout: OverlapLayout, sample: Sample) -> OverlapLayout:
 
 
 class _Cut(NamedTuple):
-    """A bucket's layers, with one partition per slice, and the size of the fullest partition."""
+    """A bucket's layers, with one partition per slice, and the fullest partition's size."""
 
     layers: tuple[Layer, ...]
     fullest: float
@@ -195,7 +194,7 @@ def _tried(sample: Sample, degree: int, layers: tuple[Layer, ...]) -> OverlapLay
 
 
 def _either(sample: Sample, degree: int) -> Iterator[tuple[Layer, ...]]:
-    """Yield cuts of a bucket for an inner join. Their layers are for both sides or for one side."""
+    """Yield cuts of a bucket for an inner join. Each layer belongs to one side or to both."""
     yield (Layer(BOTH, None, cut(_starts(sample), tuple(range(degree)))),)
     for side in (LEFT, RIGHT):
         if sample.longest[side] is not None:

@@ -8,8 +8,8 @@ right rows at home in its slice, the last one before the slice, and the first on
     slice                 │  0   │ 1  │    2    │
     sent from outside     │  c   │b c │    b    │
 
-Each task that sends rows finds the last and the first row only among its own rows. A slice
-therefore receives rows from several tasks, and the join selects the nearest ones.
+Each task that sends rows finds the last and first rows only among its own. A slice therefore
+receives rows from several tasks, and the join selects the nearest ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOME = Span(0, 0, copied=True)
 
 
 class Slices(NamedTuple):
-    """The first and the last slice of each row."""
+    """Each row's first and last slices."""
 
     first: Integers
     last: Integers

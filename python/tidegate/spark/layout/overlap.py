@@ -27,10 +27,10 @@ With a single layer, a few very long rows would make `longest` so large that alm
 would receive the rows on the other side. If the long rows have a separate layer, it adds only one
 copy of each row on the other side.
 
-- A join that keeps left rows (left, semi, anti, aggregates) has layers of the left side. A right
-  join has layers of the right side. The two rows of a pair meet in one home.
-- A full join has layers of both sides. A partition reports a pair if the left row is at home there.
-  It reports an unmatched row if that row is at home there.
+- A join that keeps left rows (left, semi, anti, aggregates) has layers for the left side. A right
+  join has layers for the right side. The two rows of a pair meet in one home.
+- A full join has layers for both sides. A partition reports a pair if the left row is at home
+  there. It reports an unmatched row if that row is at home there.
 - An inner join can also have one layer *of both sides*, for which row lengths do not matter. A row
   is sent to all slices from `slice(start)` to `slice(end)`. The first of these slices is its home.
   Two overlapping rows meet in the slice where the later one starts, and are reported there. The
@@ -40,7 +40,7 @@ copy of each row on the other side.
 
 A partition can have slices of several layers. A row that belongs to several slices of a partition
 is sent to the partition once. Such a row counts as being at home if any of these slices is its
-home. A bucket that is not cut is a single slice of both sides.
+home. A bucket that is not cut is a single slice for both sides.
 
 A row that starts after its end does not overlap any other row. Such a row is always sent to its
 home, but not necessarily to other slices.
@@ -97,7 +97,7 @@ def whole(partition: int) -> tuple[Layer, ...]:
 class Rows(NamedTuple):
     """The rows of a side: buckets, starts, ends and, if there are pieces, hashes.
 
-    If a row matches nothing, its bucket is negative: -1 minus the slice of the row.
+    If a row matches nothing, its bucket is negative: -1 minus the row's slice.
     """
 
     buckets: Integers
@@ -113,7 +113,7 @@ class Rows(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Row numbers in ascending order, with the destination partition and a flag for copies."""
+    """Row numbers in ascending order, each with the destination partition and a flag for copies."""
 
     rows: Integers
     partitions: Integers

@@ -229,7 +229,7 @@ class AggregatePlan:
 
     @property
     def reach(self) -> Reach:
-        """The reach from the start of a window to the rows in the window."""
+        """The reach from a window's start to its rows."""
         if self.windows is None:
             return Reach.of(0, 0)
         return Reach.of(0, self.windows[0] - 1)

@@ -21,7 +21,7 @@ _DAYS = 2**30
 
 
 def unfit(query: SparkQuery, native: JoinPlan, tables: tuple[pa.Table, pa.Table]) -> str | None:
-    """Return the reason why a join cannot use time bins, or None if it can."""
+    """Return why a join cannot use time bins, or None if it can."""
     if query.is_overlap:
         return "bins all have the same width, but rows in overlap joins vary in length"
     if native.time is None or native.bands or query.is_asof:
@@ -53,7 +53,7 @@ def _types(tables: tuple[pa.Table, pa.Table], names: tuple[str, str]) -> list[pa
 
 
 def exact_ends(native: JoinPlan) -> Ends:
-    """Return the smallest and the largest distance between matching rows, inclusive."""
+    """Return the smallest and largest distance between matching rows, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
         bug("a join needs two ends to use bins")

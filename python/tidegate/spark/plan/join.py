@@ -44,7 +44,7 @@ Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybr
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that are sent from each side, and the names and Spark types of the result."""
+    """The columns sent from each side, and the names and Spark types of the result columns."""
 
     left: pa.Schema
     right: pa.Schema
@@ -330,7 +330,7 @@ class Plan:
 
     @cached_property
     def inputs(self) -> tuple[Input, Input]:
-        """The rows and columns that are sent from the left and the right side."""
+        """The rows and columns sent from each side."""
         left_key, right_key = ([pair[side] for pair in self.native.keys] for side in (LEFT, RIGHT))
         (left_on, right_on), _ = self._divided
         left_bands, right_bands = (
@@ -410,7 +410,7 @@ class Plan:
 
     @cached_property
     def ends(self) -> Ends:
-        """The smallest and the largest time difference in a pair, if bins can be used."""
+        """The smallest and largest time difference in a pair, if bins can be used."""
         return exact_ends(self.native)
 
     def packed(self, side: int, layout: Layout | OverlapLayout) -> DataFrame:
@@ -488,7 +488,7 @@ class Plan:
 
     @cached_property
     def parts(self) -> Parts | None:
-        """The aggregates of partners, split into parts, if partial rows can be sent."""
+        """If partial rows can be sent, the aggregates of partners, split into parts."""
         query, right = self.query, self.columns.right
         if (
             not query.aggs

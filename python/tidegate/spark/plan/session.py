@@ -25,12 +25,12 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 
 
 def has_rocksdb(session: SparkSession) -> bool:
-    """Return whether streams use Spark's RocksDB state store or a vendor's store of that name."""
+    """Return whether streams use Spark's RocksDB state store or a vendor's store with that name."""
     return (session.conf.get(STORE) or "").endswith(ROCKSDB.rpartition(".")[2])
 
 
 def wanted(session: SparkSession) -> dict[str, str]:
-    """Return the settings that a session lacks, with their recommended values."""
+    """Return the recommended settings that a session lacks, with their values."""
     settings = {MEASURE: NO_LIMIT, _CHANGELOG: "true"}
     if not has_rocksdb(session):
         settings[STORE] = ROCKSDB

@@ -1,7 +1,7 @@
 """Converts the values by which rows are divided to 64-bit integers, preserving their order.
 
 The join itself compares the original values. The integers determine only where rows are sent. A
-reach can therefore be wider than that of the join itself, but never narrower.
+reach can therefore be wider than the join's own reach, but never narrower.
 """
 
 from __future__ import annotations

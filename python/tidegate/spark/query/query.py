@@ -57,12 +57,12 @@ class SparkQuery:
 
     @property
     def comes_once(self) -> bool:
-        """Return whether each left row is returned at most once. If so, a single task joins it."""
+        """Return whether a left row is returned at most once, and so joined by a single task."""
         return bool(self.aggs) or self.is_asof
 
     @property
     def is_asof(self) -> bool:
-        """Return whether a left row has at most one partner, the nearest in time."""
+        """Return whether a left row's only partner is the row nearest in time."""
         return self.function == "asof_join"
 
     @property

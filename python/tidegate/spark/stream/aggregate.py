@@ -1,4 +1,4 @@
-"""Aggregates streaming DataFrames: the state that is kept, and late rows.
+"""Aggregates streaming DataFrames, keeps state, and handles late rows.
 
 Rows are sent as in an aggregation of tables. They are never sent as aggregates of slices, because
 some rows of a slice may be late. The *kept* state consists of the rows themselves if any result
@@ -98,8 +98,8 @@ class _Finish(Finish):
     """Finishes the output of an aggregation, with late rows in a separate column.
 
     `columns` is the number of input columns in a late row. The stream number may follow these
-    columns. With `of_parts`, results are parts of windows. All parts of a window arrive in the same
-    micro-batch, because all buckets have the same watermark.
+    columns. With `of_parts`, each result is a part of a window. All parts of a window arrive in the
+    same micro-batch, because all buckets have the same watermark.
     """
 
     columns: int

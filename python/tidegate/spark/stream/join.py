@@ -140,7 +140,7 @@ def _one_told(one: Aggregate) -> str:
 
 
 def _longest(*times: int | None) -> int | None:
-    """Return the longest duration, but at least 0; None if any of them is None (unlimited)."""
+    """Return the longest duration, but at least 0, or None if any duration is None (unlimited)."""
     return None if None in times else max(0, *(time for time in times if time is not None))
 
 

@@ -1,7 +1,8 @@
 """Reports a stream's row count and other metrics in the progress of its query.
 
-In each micro-batch, every bucket with work reports its metrics. Spark adds them up as observed
-metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole store.
+In each micro-batch, every bucket with work reports its metrics. Spark adds up these numbers as
+observed metrics. Spark's own `stateOperators` metrics count only the entries and bytes of the whole
+store.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(NamedTuple):
-    """The metrics of a bucket. An output row that contains a batch contains no metrics."""
+    """The metrics of a bucket. Output rows that contain a batch have no metrics."""
 
     came: int | None = None
     set_aside: int | None = None

@@ -43,7 +43,7 @@ class Bucket(Protocol):
         """Advance the watermark. No earlier row will arrive."""
 
     def recall(self, watermark: int) -> None:
-        """Advance, but discard results up to the watermark, which were emitted elsewhere."""
+        """Advance, but discard results up to the watermark: they were emitted elsewhere."""
 
     def poll(self) -> pa.RecordBatch | None:
         """Return the next final results, or None if there are none."""
@@ -66,7 +66,7 @@ class Work(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sides in messages."""
+        """The names that messages use for the sides."""
 
     @property
     def schemas(self) -> tuple[pa.Schema, ...]:
@@ -97,7 +97,7 @@ class Work(Protocol):
         """Return the last watermark at which any of the rows can still matter."""
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:
-        """Return which rows have an end that is too far away, or None if no rows do."""
+        """Return which rows have an end that is too far away, or None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class Condensing(ABC):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """The number of rows that are kept. The state of a session is not counted as rows."""
+        """The number of rows that are kept. A session's state is not counted as rows."""
 
 
 class LeftRows(Condensing):
@@ -267,7 +267,7 @@ class LeftRows(Condensing):
         _advance(self._native.sources, watermark)
 
     def recall(self, watermark: int) -> None:
-        """Advance, but discard results up to the watermark, which were emitted elsewhere."""
+        """Advance, but discard results up to the watermark: they were emitted elsewhere."""
         self.advance(watermark)
         _recall(self._native)
 

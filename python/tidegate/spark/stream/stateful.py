@@ -47,7 +47,7 @@ def buckets(partitions: int | None, session: SparkSession) -> int:
 
 
 def stateful(packs: DataFrame, work: Work, buckets: int, function: str) -> DataFrame:
-    """Return the stateful operator's output for the given packs, in a call of `function`."""
+    """Return the stateful operator's output for the given packs, in a call to `function`."""
     # This module needs protobuf, which PySpark does not require, so it is imported only when used.
     from tidegate.spark.stream.store import OUTPUT, PandasProcessor, Processor  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ def digest(*parts: object) -> str:
 
 
 def division(layout: Layout) -> tuple[int, int] | None:
-    """Return the properties of a layout that must not change when a query is restarted.
+    """Return the layout properties that must not change when a query is restarted.
 
     The number of buckets is checked separately.
     """

@@ -5,16 +5,16 @@ appended to the store once, as one *entry*. The entry is removed once none of it
 matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
 The store is still authoritative. Every update to a bucket writes a new random number into the
 bucket's *header*, an entry with a separate key. An operator in memory is used only if its number
-matches the number in the header. If the numbers differ, the operator's last batch was not
-committed, or another worker has since processed the bucket. If no operator can be used, a new one
-is created. The new operator receives the entries of the bucket and is advanced to the watermark in
-the header. Results up to that watermark have already been emitted. A join that emits pairs
-recomputes old pairs only if it needs to know which rows were matched.
+equals the header's number. If the numbers differ, the operator's last batch was not committed, or
+another worker has since processed the bucket. If no operator can be used, a new one is created. The
+new operator receives the entries of the bucket and is advanced to the watermark in the header.
+Results up to that watermark have already been emitted. A join that emits pairs recomputes old pairs
+only if it needs to know which rows were matched.
 
 Spark may run a bucket's task on any idle worker, so operators of earlier micro-batches remain on
 other workers. A worker keeps at most one operator per bucket. Workers also drop operators with an
-old watermark. Every bucket is updated whenever the watermark rises, so such operators must be out
-of date.
+old watermark. Every bucket is updated whenever the watermark advances, so such operators must be
+out of date.
 
 Judging by their times alone, some rows may be needed indefinitely. Examples are the last right row
 with a key, which a left row may match, and any row in an open session. The operator drops such a
@@ -318,7 +318,7 @@ class Processor(StatefulProcessor):
         return Place(_run(), self._query, number)
 
     def _taken(self, number: int, header: Header) -> Warm:
-        """Return the operator of the bucket, in the state that the header describes."""
+        """Return the bucket's operator, in the state that the header describes."""
         mine = self._place(number)
         warm = _warm.pop(mine, None)
         _drop_outdated(mine, header.watermark)
@@ -360,7 +360,7 @@ class Processor(StatefulProcessor):
     def _divided(
         self, side: int, packs: Iterable[pa.Table], watermark: int
     ) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of a side that are on time, and the rows that are late."""
+        """Return a side's rows that are on time, and its late rows."""
         schema = self._work.schemas[side]
         # Received types include the session time zone, which may differ between runs.
         tables = [typed(pack, schema) for pack in packs]
@@ -377,7 +377,7 @@ class Processor(StatefulProcessor):
         return rows.filter(pc.invert(is_late)), rows.filter(is_late)
 
     def _narrow(self, side: int, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Return the rows of a side whose ends are close enough, and the remaining rows."""
+        """Return a side's rows whose ends are close enough, and its remaining rows."""
         are_wide = self._work.are_wide(side, rows)
         if are_wide is None:
             return rows, rows.schema.empty_table()
@@ -484,7 +484,7 @@ def _maker() -> Callable[[bytes], Processor]:
 
 
 def _condensed(bucket: Condensing) -> list[bytes | None]:
-    """Return an entry that replaces all others: the waiting rows per side, then the snapshot."""
+    """Return an entry that replaces all others: each side's waiting rows, then the snapshot."""
     snapshot = bucket.snapshot()
     waiting = [None if rows is None else _packed(rows) for rows in snapshot.waiting]
     return [*waiting, _compressed(pa.py_buffer(snapshot.native))]
@@ -517,12 +517,12 @@ def _decompressed(stored: bytes) -> pa.Buffer:
 
 
 def _next_timer(watermark: int) -> int:
-    """Return a time that the watermark passes as soon as it rises."""
+    """Return a time that the watermark passes as soon as it advances."""
     return max(0, watermark // _MILLISECOND) + 1
 
 
 def _micros(watermark: int) -> int:
-    """Convert Spark's watermark to microseconds; 0 means that Spark does not have one yet."""
+    """Convert Spark's watermark to microseconds; 0 means that Spark has none yet."""
     return watermark * _MILLISECOND if watermark > 0 else _NONE
 
 

@@ -70,7 +70,7 @@ class Aggregation:
 class Partials:
     """Aggregates rows by slice, then packs these aggregates. Instances are sent to the workers.
 
-    The input has the columns in `names`. Any other columns that must be sent follow them.
+    The input has the columns in `names`. Any other columns to send follow these columns.
     """
 
     names: tuple[str, ...]

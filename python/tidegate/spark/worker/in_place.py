@@ -1,7 +1,7 @@
 """Joins rows that are already in the right partition, without packing them.
 
-Spark passes a union of both sides. If a left and a right column have the same type, they share one
-column of the union, a *slot*. The last column of the union specifies each row's side.
+Spark passes a union of both sides. A left and a right column with the same type share one column of
+the union, a *slot*. The last column of the union specifies each row's side.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def by_value(rows: pa.Table, on: str, times: Integers) -> pa.Table:
 
 
 def _tied(times: Integers) -> Integers:
-    """Return the positions of sorted times that are equal to the previous or the next time."""
+    """Return the positions of sorted times that equal the previous or next time."""
     same = times[1:] == times[:-1]
     return np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
 

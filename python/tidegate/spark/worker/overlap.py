@@ -43,10 +43,10 @@ class Intervals(Protocol):
 
     @property
     def are_points(self) -> bool:
-        """Return whether all rows are known in advance to be points in time."""
+        """Return whether it is known in advance that all rows are points in time."""
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends. Nulls become arbitrary integers."""
+        """Return the starts and ends. Nulls become arbitrary integers."""
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
         """Return the starts and ends of a table with only these columns. Rejects no rows."""
@@ -68,12 +68,12 @@ class StartsAndEnds:
         return start == end
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends of a table with only these two columns."""
+        """Return the starts and ends of a table with only these two columns."""
         start, end = columns.columns
         return self.axis.integers(start), self.axis.integers(end)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends."""
+        """Return the starts and ends."""
         start, end = (rows.column(at) for at in self.columns)
         starts, ends = self.axis.integers(start), self.axis.integers(end)
         late = starts > ends
@@ -111,7 +111,7 @@ class ComputedEnds:
     are_points: bool
 
     def told_by(self, columns: pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends of a table with only these columns."""
+        """Return the starts and ends of a table with only these columns."""
         plan = self.query.plan(*self.schemas)
         schema = self.schemas[self.side]
         rows = columns.rename_columns(schema.names).cast(schema)
@@ -121,7 +121,7 @@ class ComputedEnds:
         return found.column("start").to_numpy(), found.column("end").to_numpy()
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> tuple[Integers, Integers]:
-        """Return the starts and the ends."""
+        """Return the starts and ends."""
         names = self.schemas[self.side].names
         return self.told_by(pa.table([rows.column(at) for at in self.columns], names=names))
 

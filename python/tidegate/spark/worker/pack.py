@@ -99,7 +99,7 @@ class Packing:
     ) -> pa.RecordBatch:
         """Return packs of one kind with the rows in `numbers`.
 
-        A row's entry in `places` is twice the number of its partition, plus 1 for a copy.
+        A row's entry in `places` is twice its partition number, plus 1 for a copy.
         """
         most = max(1, _PACK * rows.num_rows // max(1, rows.nbytes))
         # The sort is stable, so rows stay in time order and the join need not sort them.

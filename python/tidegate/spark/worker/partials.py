@@ -56,7 +56,7 @@ _WIDE = pa.decimal128(38, 0)
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a row that a function needs, as a column: a value to count, add or compare.
+    """The part of a row that a function needs: a column of values to count, add or compare.
 
     If `kind` is not None, values are cast to `kind`, the type of their sum.
     """
@@ -119,7 +119,7 @@ class Parts:
     def of(cls, aggs: dict[str, Aggregate], right: pa.Schema, taken: Sequence[str]) -> Parts | None:
         """Return the parts of these functions over right columns, or None if one cannot be split.
 
-        No part has a name that is in `taken`.
+        No part's name is in `taken`.
         """
         prefix = "part".ljust(1 + max(map(len, taken)), "_")
         found: dict[Part, str] = {}

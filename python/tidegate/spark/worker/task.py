@@ -22,7 +22,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
-    """Give a function the name that Spark's plans show, and make its errors clear.
+    """Set the name that Spark's plans show for a function, and make the function's errors clear.
 
     Spark shows an error's traceback. A traceback entirely within this package does not help the
     user, so it is removed.
