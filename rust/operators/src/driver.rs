@@ -38,9 +38,9 @@ const FEW: usize = 1 << 11;
 ///
 /// The threads end with the call that needs them. No thread has to be joined at process exit, and
 /// no threads are missing in a forked child. Starting a thread takes about 20 us, and the thread
-/// begins its work after about 100 us. Callers therefore do not divide small amounts of work, which
-/// then run on the caller's thread. A call with many parts shares one set of threads among them;
-/// see [`with_threads`].
+/// begins its work after about 100 us. So callers do not divide small amounts of work, but run them
+/// on their own thread. A call with many parts shares one set of threads among them; see
+/// [`with_threads`].
 ///
 /// An operator that is called once every few thousand rows keeps its threads instead; see
 /// [`Driver::lasting`].
@@ -53,7 +53,7 @@ pub struct Driver {
     /// Threads that outlive a call and help the caller's thread. There is one fewer helper than
     /// there are threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that runs background work, acting as the caller. The background thread is started
+    /// The thread that runs background work in the caller's place. The background thread is started
     /// on first use.
     background: Arc<OnceLock<LastingThreads>>,
     /// The number of processors that this process can use.
@@ -344,14 +344,14 @@ impl Driver {
 
 impl Driver {
     /// Calls `work` on this number of threads at the same time. Each call receives the numbers that
-    /// its thread works on. One of the threads is the caller's. There can be at most as many
-    /// threads as this driver has.
+    /// its thread works on. One of the threads is the caller's. A call cannot use more threads than
+    /// this driver has.
     ///
     /// Each number below `threads` is passed to one thread, and most threads receive one number.
-    /// The caller's thread receives the number 0, and the numbers of threads that the system
-    /// refuses to start. With [lasting](Self::lasting) threads, the next call passes each number to
-    /// the same thread. A panic in `work` is resumed on the caller's thread once the other threads
-    /// have returned.
+    /// The caller's thread receives number 0 and the numbers of any threads that the system refuses
+    /// to start. With [lasting](Self::lasting) threads, the next call passes each number to the
+    /// same thread as before. A panic in `work` is resumed on the caller's thread once the other
+    /// threads have returned.
     ///
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because work items can depend
     /// on each other.
@@ -395,10 +395,10 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 /// threads uses the shared threads. If the system refuses to start threads or there
 /// are too few rows, each map starts its own threads.
 ///
-/// Each map also starts its own threads if a limit leaves the process little address space
-/// (`ulimit -v`). In glibc, each thread reserves an arena of 64 MiB of addresses. A thread without
-/// an arena uses a page for each small allocation. The caller's thread usually has an arena,
-/// whereas shared threads would do its work without one.
+/// Each map also starts its own threads if a limit (`ulimit -v`) leaves the process little address
+/// space. In glibc, each thread reserves an arena of 64 MiB of addresses. A thread without an arena
+/// uses a page for each small allocation. The caller's thread usually has an arena, whereas shared
+/// threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
     with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));

@@ -1,4 +1,4 @@
-//! Aggregates of many sorted streams, by key, over sliding windows.
+//! Aggregates many sorted streams by key, over sliding windows.
 //!
 //! 1. *Cells* (`folds/tables/cells.rs`): time is divided into slices that all windows share
 //!    ([`Windows`]). The rows of one key in one slice form a cell. The sources are not merged: each
@@ -52,8 +52,8 @@
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`. Its fold over
 //! partners belongs in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
-//! so do all other ways to add rows (`folds/epochs/epoch.rs`).
+//! `catalog/aggregate.rs`, and specify its inputs there. All folds, and all other ways to add rows
+//! (`folds/epochs/epoch.rs`), then support the function.
 
 mod all_values;
 mod catalog;

@@ -28,7 +28,7 @@ const PARTS_A_THREAD: usize = 4;
 /// The minimum number of rows in a part, for each key in the table.
 const ROWS_A_KEY: usize = 8;
 
-/// The entry in a table of last rows that represents no row. The other entries are row numbers plus
+/// The entry that represents no row in a table of last rows. The other entries are row numbers plus
 /// 1.
 const NONE: u32 = 0;
 

@@ -18,8 +18,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 use crate::rows::interval::LeftReach;
 
-/// The number of parts per thread. Several parts let threads finish together even if the parts
-/// differ.
+/// The number of parts per thread. With several parts per thread, all threads finish at about the
+/// same time even if parts differ.
 const PARTS_A_THREAD: usize = 4;
 
 /// Returns the bounds of the reach if they are the same for all left rows, and if counting every

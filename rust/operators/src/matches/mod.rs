@@ -219,8 +219,8 @@ impl Matches {
         self.right_rows
     }
 
-    /// Returns the longest range of left rows from `start` on with at most `rows` rows and `most`
-    /// pairs. If the first row alone has more pairs, returns only that row.
+    /// Returns the longest range of left rows that begins at `start` and has at most `rows` rows
+    /// and `most` pairs. If the first row alone has more pairs, returns only that row.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.runs.len().min(start.saturating_add(rows));
         let (mut pairs, mut fitting) = (0, start);

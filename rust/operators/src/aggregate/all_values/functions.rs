@@ -50,7 +50,7 @@ pub struct Quantile {
 /// The method of computing a quantile that lies between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// Interpolates linearly between the lower and the higher value.
+    /// Interpolates linearly between the lower and higher values.
     Linear,
     /// The nearer value, or the higher one if both are equally near.
     Nearest,

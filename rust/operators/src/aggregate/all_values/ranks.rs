@@ -1,4 +1,4 @@
-//! A set of ranks that finds members by their position in the set.
+//! A set of ranks that looks up members by their position in the set.
 
 use tidegate_structures::memory;
 
@@ -60,8 +60,8 @@ impl RankSet {
         }
     }
 
-    /// Finds the member with exactly `smaller` smaller members, as the next search of a series. The
-    /// set must have more than `smaller` members.
+    /// Finds the member that has exactly `smaller` smaller members, as the next search in a series.
+    /// The set must have more than `smaller` members.
     #[inline]
     pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
         let SearchPlace { at, below } = self.series[series];

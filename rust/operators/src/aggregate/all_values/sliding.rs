@@ -1,4 +1,4 @@
-//! Computes a function over many runs of values. The state of each run is used to compute the next.
+//! Computes a function over many runs of values. Each run's state is used to compute the next one.
 //!
 //! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
 //! slides from run to run. Each value enters the window once and leaves it once. The result of a

@@ -11,8 +11,8 @@ use crate::aggregate::output::Window;
 /// The step from one window to the next. Slices are identified by number.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
-    /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// If there is a new suffix, the prefix is empty.
+    /// The slices of a new suffix, if the window begins in a different block from the previous
+    /// window. If there is a new suffix, the prefix is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
@@ -47,7 +47,7 @@ impl WindowSteps {
         self.steps.push(Step { rows, ..step });
     }
 
-    /// Appends the keys that are present, and returns the number of these keys.
+    /// Appends the keys that are present, and returns how many there are.
     fn select(&mut self, present: impl ExactSizeIterator<Item = (u32, u32)>) -> usize {
         let keys = &mut self.keys;
         let first = keys.len();

@@ -354,9 +354,9 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// Adds `value` to `mean`, as the last of `rows` values. Returns the new mean, and half the
-/// distances from the old and the new mean to `value`. The distances are halved because the
-/// difference of two finite numbers can overflow.
+/// Updates `mean` with `value`, the last of `rows` values. Returns the new mean, half the distance
+/// from the old mean to `value`, and half the distance from the new mean to `value`. The distances
+/// are halved because the difference of two finite numbers can overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     let half = |mean: f64| value / 2.0 - mean / 2.0;
@@ -486,8 +486,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     }
 }
 
-/// The means of two columns, and the products of the deviations from these means. All of them are
-/// updated row by row.
+/// The means of two columns, and the products of the deviations from these means. The means
+/// and products are updated row by row.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct JointMoments {
     pub(in crate::aggregate) rows: f64,
@@ -499,7 +499,7 @@ pub(in crate::aggregate) struct JointMoments {
 }
 
 /// The sample covariance or the correlation. The correlation is the covariance divided by the
-/// product of both standard deviations.
+/// product of the standard deviations.
 ///
 /// The states are those of [`Variance`] plus a sum of products, as in Chan, Golub and LeVeque.
 pub(in crate::aggregate) struct Covariance<const RATIO: bool>;

@@ -31,7 +31,7 @@ impl Position {
         Position { next, border: None, begin: 0, end: 0, present: Present::default() }
     }
 
-    /// Returns up to a page of the next windows that end before `closed`. `order` contains the keys
+    /// Returns the next windows that end before `closed`, up to one page. `order` contains the keys
     /// in result order.
     pub(super) fn steps(
         &mut self,
@@ -113,7 +113,7 @@ impl Position {
     }
 }
 
-/// Returns the keys of results as positions in the key order.
+/// Returns the results' keys as positions in the key order.
 pub(super) fn ranks(keys: &[u32], rank: &[u32]) -> Pages<u32> {
     Pages::collect(keys.iter().map(|key| rank[*key as usize]))
 }

@@ -8,7 +8,7 @@
 //!   replica is cheaper.
 //! - **HP**: each key gets as many replicas as its load requires (Algorithm 1). The first rows
 //!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
-//!   current frequencies, in which older rows have less weight. Only one out of every [`SAMPLED`]
+//!   current key frequencies, which give older rows less weight. Only one out of every [`SAMPLED`]
 //!   rows is counted.
 //!
 //!   A key's load is the product of its frequencies on the two sides. In the paper, a key's load is
@@ -178,7 +178,7 @@ pub(super) struct Assignment {
     frequencies: Frequencies,
     /// The number of rows since the last check.
     rows: u64,
-    /// The number of comparisons that each replica had made at an earlier check.
+    /// Each replica's number of comparisons at an earlier check.
     comparisons: Vec<u64>,
 }
 

@@ -162,8 +162,8 @@ impl StreamingJoin {
         }
     }
 
-    /// Sets the load factor, which must be at least 1. Keys are split if one replica makes more
-    /// than this many times the mean number of comparisons.
+    /// Sets the load factor, which must be at least 1. Keys are split if one replica performs more
+    /// than this multiple of the mean number of comparisons.
     pub fn with_load_factor(self, load_factor: f64) -> Self {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }

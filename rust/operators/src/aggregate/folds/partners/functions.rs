@@ -45,7 +45,7 @@ impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
 
 /// A function that can be folded in panes.
 pub(in crate::aggregate) trait InPanes: StoredFunction {
-    /// Functions of one family have the same states for the same rows.
+    /// Functions in the same family have the same states for the same rows.
     type Family: 'static;
 
     fn panes<G: FunctionInput<Self>>(

@@ -48,7 +48,7 @@ struct PaneStates<S> {
     prefixes: Pages<S>,
     /// For each row, the combined state of the rows from this row through the pane's end.
     suffixes: Pages<S>,
-    /// The state of each row alone, if rows can prevail.
+    /// Each row's own state, if rows can prevail.
     alone: Option<Pages<S>>,
 }
 

@@ -48,7 +48,7 @@ const AHEAD: usize = 16;
 /// States are prefetched if they take up at least this many bytes in total.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
-/// Sums of times and distances above this limit can overflow.
+/// If times or distances exceed this limit, their sums can overflow.
 const FAR: u64 = 1 << 61;
 
 /// The rows of both sides, with keys and in time order, and the panes of the right rows.
@@ -56,7 +56,7 @@ pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
     key_count: usize,
-    /// The distances from a left row's time to the start and the end of its interval.
+    /// The distances from a left row's time to the start and end of its interval.
     ends: (i64, i64),
     /// The length of intervals, which is also the length of panes.
     length: u64,
@@ -281,7 +281,7 @@ struct Directions<const WORDS: usize> {
     backward: Merge<WORDS>,
 }
 
-/// The loops for states that fit in a second-level cache, and the loops for a larger number of
+/// One set of loops for states that fit in a second-level cache, and another for larger numbers of
 /// states.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {

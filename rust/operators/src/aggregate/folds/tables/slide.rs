@@ -13,7 +13,7 @@
 //! ```
 //!
 //! All suffixes of a block are computed once, working backward from the end of the block, and then
-//! kept. Slices then move from the suffix to the prefix one by one. A cell is therefore combined
+//! kept. Slices then move from the suffix to the prefix one by one. Each cell is therefore combined
 //! twice. A result costs one combination regardless of the window size, and no function needs an
 //! inverse. The method is van Herk's, from "A fast algorithm for local minimum and maximum filters
 //! on rectangular and octagonal kernels" (1992), applied to whole columns of keys. Which states are
