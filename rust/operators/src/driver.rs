@@ -62,9 +62,9 @@ pub struct Driver {
 
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// In a forked child, these threads do not exist. Their locks can be held forever by threads that
-/// were about to sleep when the process forked. A child process therefore leaves the pool
-/// untouched.
+/// In a forked child, these threads do not exist. The pool's locks can remain held forever by
+/// threads that were about to sleep when the process forked. A child process therefore leaves the
+/// pool untouched.
 #[derive(Debug)]
 struct LastingThreads {
     /// `Some` until the threads are stopped.
@@ -343,9 +343,9 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls `work` on this number of threads at the same time. Each call receives the numbers that
-    /// its thread works on. One of the threads is the caller's. A call cannot use more threads than
-    /// this driver has.
+    /// Calls `work` on this number of threads at the same time. Each call receives the numbers
+    /// assigned to its thread. One of the threads is the caller's. A call cannot use more threads
+    /// than this driver has.
     ///
     /// Each number below `threads` is passed to one thread, and most threads receive one number.
     /// The caller's thread receives number 0 and the numbers of any threads that the system refuses
@@ -479,9 +479,9 @@ fn lasting_threads(
 /// Returns the processors to which threads are pinned, in thread order. The list is empty if
 /// threads are not pinned.
 ///
-/// Each call starts with the processor after those that the previous call returned. Operators in
-/// the same process then do not share a processor while other processors are idle. Each process
-/// starts at an offset derived from its process ID.
+/// Each call begins with the processor after the last one that the previous call returned.
+/// Operators in the same process then do not share a processor while other processors are idle.
+/// Each process starts at an offset derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -502,7 +502,7 @@ fn pin_to(processor: Option<CoreId>) {
     }
 }
 
-/// Starts one thread per piece of work, for as many pieces as the system allows.
+/// Starts one thread per piece of work, as long as the system allows more threads.
 fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl Iterator<Item = W>,

@@ -23,7 +23,7 @@
 //!
 //! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
 //! A single thread processes all rows of a slice. If there are fewer slices than threads, some
-//! threads are idle.
+//! threads stay idle.
 //!
 //! The operator is described, for streams that have ended, in section 2 of Cederman, Gulisano,
 //! Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation

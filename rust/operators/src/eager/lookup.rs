@@ -118,7 +118,7 @@ impl TimeJoin {
         self.stage = Stage { side: Some(side), work: pieces.collect() };
     }
 
-    /// Inserts the epoch's rows into the timelines of their keys.
+    /// Inserts the epoch's rows into their keys' timelines.
     fn enter(&mut self, driver: &Driver) {
         let driver = driver.fit(self.epoch_rows());
         self.store(&driver, self.before);
@@ -134,7 +134,7 @@ impl TimeJoin {
         driver.both(|| enter(left, Side::Left), || enter(right, Side::Right));
     }
 
-    /// Clears the timelines of keys that no longer have any rows.
+    /// Clears the timelines of keys that no longer have rows.
     fn forget_silent(&mut self) {
         for timelines in &mut self.timelines {
             for &key in self.key_rows.silent() {

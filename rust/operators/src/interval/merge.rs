@@ -107,7 +107,7 @@ struct EarlyRows {
 }
 
 impl EarlyRows {
-    /// Removes the early rows. The rows in between are counted one by one.
+    /// Removes the early rows. The rows in between are counted individually.
     fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;

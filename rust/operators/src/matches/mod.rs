@@ -192,8 +192,8 @@ impl Matches {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// Adds a position to the front of each left row's run. `before` contains this position, which
-    /// must directly precede the run, or [`NO_ROW`] to leave the run unchanged.
+    /// Prepends a position to each left row's run. `before` contains this position, which must
+    /// directly precede the run, or [`NO_ROW`] to leave the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {

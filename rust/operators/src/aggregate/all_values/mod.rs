@@ -1,7 +1,7 @@
 //! Functions that need all values in a window at the same time: quantiles, the number of distinct
 //! values, and lists of rows.
 //!
-//! Rows are sorted by key and then in merged order. The rows of a window, or a row's partners, are
+//! Rows are sorted by key and then in merged order. The rows in a window, or a row's partners, are
 //! then adjacent. They form a run of positions. Runs overlap, and each result is computed from the
 //! previous one ([`sliding`]). A result therefore costs as much as a search, regardless of the
 //! number of values.

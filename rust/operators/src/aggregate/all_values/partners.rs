@@ -78,7 +78,7 @@ struct LeftResults<T> {
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
-/// Divides a column of left rows into the parts that tasks write to.
+/// Divides a column of left rows into the parts that individual tasks write.
 fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'a mut [Slot<T>]> {
     let mut rest = column;
     let part = |part: Range<usize>| {
@@ -291,7 +291,7 @@ pub fn all_values_of_matches(
     }
 }
 
-/// Computes the results of a single-result function, separately for each list.
+/// Computes the results of a single-result function for each list separately.
 fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,

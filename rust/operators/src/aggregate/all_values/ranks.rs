@@ -6,9 +6,9 @@ use tidegate_structures::memory;
 const WORD: usize = u64::BITS as usize;
 
 /// A set of numbers below a bound. Given a number, the set finds the member with exactly that many
-/// smaller members. For each series of searches, the set remembers the last position. The next
-/// search in the series continues from there. The search cost is proportional to the number of
-/// words in between.
+/// smaller members. For each series of searches, the set remembers where the last search ended. The
+/// next search in the series continues from there. The cost of a search is proportional to the
+/// number of words between the two positions.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// One bit per number.

@@ -48,8 +48,8 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block, paired with their positions. `dealt` contains the same pairs, sorted
-    /// by value.
+    /// The values in a block, paired with their positions. `dealt` contains the same pairs, but
+    /// sorted by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// The start of each value bucket.
@@ -149,7 +149,7 @@ impl<F: WindowFunction> Scratch<F> {
         }
     }
 
-    /// Slides the window over the runs of a block. The block starts at position `first`.
+    /// Slides the window over the runs of a block. The block's first position is `first`.
     fn slide_over(
         &mut self,
         function: &F,

@@ -98,7 +98,7 @@ pub trait UserFunction: Send + Sync + 'static {
     type Input: Copy + Send + Sync + 'static;
     /// The state computed from some rows.
     type State: Copy + Send + Sync;
-    /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
+    /// The result type: `i64`, `i128`, `f64`, or `u32` for a row number.
     type Output: OutputValue;
 
     /// The order in which rows must be added.

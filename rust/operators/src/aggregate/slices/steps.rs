@@ -80,13 +80,13 @@ impl Present {
         self.slices.resize(self.slices.len() + more, 0);
     }
 
-    /// Adds a slice with cells for these keys to the window.
+    /// Adds a slice to the window, given the keys of the slice's cells.
     pub(in crate::aggregate) fn insert(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] += 1);
         self.cells += keys.len();
     }
 
-    /// Removes a slice with cells for these keys from the window.
+    /// Removes a slice from the window, given the keys of the slice's cells.
     pub(in crate::aggregate) fn remove(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] -= 1);
         self.cells -= keys.len();

@@ -421,8 +421,9 @@ impl<const LAST: bool> Function for Pick<LAST> {
     /// range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
-    /// Rows are added source by source and, within a source, in time order. The first row with a
-    /// given time is therefore added first. No branch depends on the outcome of the comparison.
+    /// Rows are added one source after another and, within a source, in time order. The first row
+    /// with a given time is therefore added first. No branch depends on the outcome of the
+    /// comparison.
     #[inline]
     fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
         let better = if LAST { ts >= state.0 } else { ts < state.0 };
@@ -464,8 +465,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 
-    /// Rows are added source by source and, within a source, in time order. The first row with a
-    /// given time is therefore added first.
+    /// Rows are added one source after another and, within a source, in time order. The first row
+    /// with a given time is therefore added first.
     #[inline]
     fn add(state: &mut ByValue, row: ByValue) {
         let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };

@@ -25,7 +25,7 @@ pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
 pub struct StateBounds {
     /// The maximum number of rows so far.
     pub rows: u64,
-    /// An exclusive upper bound on the numbers of all chosen rows.
+    /// A number greater than the numbers of all chosen rows.
     pub chosen: u32,
     /// The earliest time at which more rows can arrive. `None` if this time is unknown, or if no
     /// more rows can arrive.

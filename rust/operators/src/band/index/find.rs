@@ -20,7 +20,7 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 /// cache.
 const MATCHES: usize = 1 << 14;
 
-/// Once a piece has this many matches, its search is interrupted. The remaining rows are left for
+/// Once a piece has this many matches, its search is interrupted. The remaining rows are processed
 /// later.
 pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
@@ -307,7 +307,7 @@ fn sort(numbers: &mut [u32], first: u32) {
 }
 
 impl RowMatches {
-    /// From the matches of the last rows, removes those that the condition rejects.
+    /// From the last rows' matches, removes those that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,

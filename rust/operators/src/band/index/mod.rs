@@ -86,7 +86,7 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
-/// The state of a join whose matches are found by `F`.
+/// The state of a join that finds matches with `F`.
 ///
 /// In this example, rows match if their values differ by at most 5 and their times by at most 10:
 ///

@@ -1,4 +1,4 @@
-//! Buffers for the stored rows of keys. For each key and side, a buffer contains the row numbers
+//! Buffers that store rows by key. For each key and side, a buffer contains the row numbers
 //! contiguously in merged order.
 //!
 //! A replica's buffers share one array of cells, in which each buffer has its own block. Rows are
@@ -200,7 +200,7 @@ impl Cells {
         *self = packed;
     }
 
-    /// Appends a buffer's rows to `found`: all rows, or only those before the row `upto`.
+    /// Appends a buffer's rows to `found`: either all rows, or only those before row `upto`.
     #[inline(always)]
     pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut FoundNumbers) {
         let rows = match upto {

@@ -34,7 +34,7 @@ pub(super) struct Replica {
     /// For each side, the number of the first row on the other side that is not too old to match.
     oldest: [u64; 2],
     /// For each side, the number of the first row on the other side that is too new to match. This
-    /// number is used only if intervals end before the present.
+    /// number is used only if intervals end before a row's own time.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,

@@ -122,7 +122,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
 }
 
 /// A function over values, none of which are excluded. The number of values is therefore known
-/// without counting.
+/// without counting them.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction

@@ -18,8 +18,8 @@ use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{self, PartnerColumns, Partners};
 
-/// The minimum number of right rows that are folded together. The values and states of this many
-/// rows fit in a second-level cache.
+/// The minimum number of right rows that are folded together. This many rows' values and states fit
+/// in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// A function in the form that is used for panes. Its states can be stored unchanged.
