@@ -38,9 +38,9 @@ const FEW: usize = 1 << 11;
 ///
 /// The threads end with the call that needs them. No thread has to be joined at process exit, and
 /// no threads are missing in a forked child. Starting a thread takes about 20 us, and the thread
-/// begins its work after about 100 us. Callers therefore do not divide small amounts of work, which
-/// then run on the caller's thread. A call with many parts shares one set of threads among them;
-/// see [`with_threads`].
+/// begins its work after about 100 us. So callers do not divide small amounts of work, but run them
+/// on their own thread. A call with many parts shares one set of threads among them; see
+/// [`with_threads`].
 ///
 /// An operator that is called once every few thousand rows keeps its threads instead; see
 /// [`Driver::lasting`].
@@ -53,7 +53,7 @@ pub struct Driver {
     /// Threads that outlive a call and help the caller's thread. There is one fewer helper than
     /// there are threads.
     helpers: Option<Arc<LastingThreads>>,
-    /// The thread that runs background work, acting as the caller. The background thread is started
+    /// The thread that runs background work in the caller's place. The background thread is started
     /// on first use.
     background: Arc<OnceLock<LastingThreads>>,
     /// The number of processors that this process can use.
@@ -62,9 +62,9 @@ pub struct Driver {
 
 /// Threads that outlive a call, and the ID of the process that started them.
 ///
-/// In a forked child, these threads do not exist. Their locks can be held forever by threads that
-/// were about to sleep when the process forked. A child process therefore leaves the pool
-/// untouched.
+/// In a forked child, these threads do not exist. The pool's locks can remain held forever by
+/// threads that were about to sleep when the process forked. A child process therefore leaves the
+/// pool untouched.
 #[derive(Debug)]
 struct LastingThreads {
     /// `Some` until the threads are stopped.
@@ -343,15 +343,15 @@ impl Driver {
 }
 
 impl Driver {
-    /// Calls `work` on this number of threads at the same time. Each call receives the numbers that
-    /// its thread works on. One of the threads is the caller's. There can be at most as many
-    /// threads as this driver has.
+    /// Calls `work` on this number of threads at the same time. Each call receives the numbers
+    /// assigned to its thread. One of the threads is the caller's. A call cannot use more threads
+    /// than this driver has.
     ///
     /// Each number below `threads` is passed to one thread, and most threads receive one number.
-    /// The caller's thread receives the number 0, and the numbers of threads that the system
-    /// refuses to start. With [lasting](Self::lasting) threads, the next call passes each number to
-    /// the same thread. A panic in `work` is resumed on the caller's thread once the other threads
-    /// have returned.
+    /// The caller's thread receives number 0 and the numbers of any threads that the system refuses
+    /// to start. With [lasting](Self::lasting) threads, the next call passes each number to the
+    /// same thread as before. A panic in `work` is resumed on the caller's thread once the other
+    /// threads have returned.
     ///
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because work items can depend
     /// on each other.
@@ -395,10 +395,10 @@ fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 /// threads uses the shared threads. If the system refuses to start threads or there
 /// are too few rows, each map starts its own threads.
 ///
-/// Each map also starts its own threads if a limit leaves the process little address space
-/// (`ulimit -v`). In glibc, each thread reserves an arena of 64 MiB of addresses. A thread without
-/// an arena uses a page for each small allocation. The caller's thread usually has an arena,
-/// whereas shared threads would do its work without one.
+/// Each map also starts its own threads if a limit (`ulimit -v`) leaves the process little address
+/// space. In glibc, each thread reserves an arena of 64 MiB of addresses. A thread without an arena
+/// uses a page for each small allocation. The caller's thread usually has an arena, whereas shared
+/// threads would do its work without one.
 pub fn with_threads<R: Send>(threads: usize, rows: usize, work: impl FnOnce() -> R + Send) -> R {
     let (mut work, mut outcome) = (Some(work), None);
     with_threads_at_hand(threads, rows, &mut || outcome = work.take().map(|work| work()));
@@ -479,9 +479,9 @@ fn lasting_threads(
 /// Returns the processors to which threads are pinned, in thread order. The list is empty if
 /// threads are not pinned.
 ///
-/// Each call starts with the processor after those that the previous call returned. Operators in
-/// the same process then do not share a processor while other processors are idle. Each process
-/// starts at an offset derived from its process ID.
+/// Each call begins with the processor after the last one that the previous call returned.
+/// Operators in the same process then do not share a processor while other processors are idle.
+/// Each process starts at an offset derived from its process ID.
 fn processors(pin: bool, threads: usize) -> Vec<CoreId> {
     static TAKEN: Counter = Counter::new(0);
     if !pin {
@@ -502,7 +502,7 @@ fn pin_to(processor: Option<CoreId>) {
     }
 }
 
-/// Starts one thread per piece of work, for as many pieces as the system allows.
+/// Starts one thread per piece of work, as long as the system allows more threads.
 fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl Iterator<Item = W>,

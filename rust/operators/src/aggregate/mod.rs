@@ -1,4 +1,4 @@
-//! Aggregates of many sorted streams, by key, over sliding windows.
+//! Aggregates many sorted streams by key, over sliding windows.
 //!
 //! 1. *Cells* (`folds/tables/cells.rs`): time is divided into slices that all windows share
 //!    ([`Windows`]). The rows of one key in one slice form a cell. The sources are not merged: each
@@ -23,7 +23,7 @@
 //!
 //! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
 //! A single thread processes all rows of a slice. If there are fewer slices than threads, some
-//! threads are idle.
+//! threads stay idle.
 //!
 //! The operator is described, for streams that have ended, in section 2 of Cederman, Gulisano,
 //! Nikolakopoulos, Papatriantafilou and Tsigas, "Efficient data streaming multiway aggregation
@@ -52,8 +52,8 @@
 //!
 //! To add a function, write its state in `states/functions.rs` and `states/words.rs`. Its fold over
 //! partners belongs in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds then support the function, and
-//! so do all other ways to add rows (`folds/epochs/epoch.rs`).
+//! `catalog/aggregate.rs`, and specify its inputs there. All folds, and all other ways to add rows
+//! (`folds/epochs/epoch.rs`), then support the function.
 
 mod all_values;
 mod catalog;

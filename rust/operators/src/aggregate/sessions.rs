@@ -88,8 +88,8 @@ pub fn aggregate_sessions<R: Send, E: From<Stopped> + Send>(
     driver.map(pages, take)?.into_iter().collect()
 }
 
-/// Finds the sessions of rows in merged order, and each row's session. Sessions are numbered from
-/// 1.
+/// Finds all sessions among rows in merged order, and the session of each row. Sessions are
+/// numbered from 1.
 fn find(rows: Stream<'_>, key_count: usize, gap: i64) -> (Vec<Session>, Vec<u32>) {
     const NONE: u32 = 0;
     let mut of_key = memory::filled(key_count, NONE);

@@ -88,8 +88,8 @@ impl<'a> Group<'a> {
         Group { ts: &rows.ts()[..end as usize], start, past: start, future: start }
     }
 
-    /// Returns the position of the first row in one direction from `ts`. The time must not be
-    /// earlier than in the previous call.
+    /// Returns the position of the first row found when moving in one direction from `ts`. The time
+    /// must not be earlier than in the previous call.
     #[inline]
     fn partner(&mut self, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
         let not_after = |from: u32| gallop(self.ts, from, |other| other <= ts);

@@ -2,8 +2,8 @@
 //! It searches before the left row, after it, or in both directions.
 //!
 //! The partner is the first right row found when moving through time from the left row. Rows with
-//! equal times are in row order. The backward direction finds the last of these rows, and the
-//! forward direction finds the first.
+//! equal times are in row order. A backward search finds the last of these rows, and a forward
+//! search finds the first.
 //!
 //! - If both sides are in time order, the join makes one pass over both sides. A table contains
 //!   each key's last right row. Threads process parts of the pass.
@@ -122,7 +122,7 @@ pub fn candidates(
     asof.sides().iter().map(rounds).collect()
 }
 
-/// Returns the matches that were found among the candidates in all rounds.
+/// Returns the matches found in all rounds.
 pub fn chosen(
     rounds: Vec<Rounds>,
     left_ts: &[i64],

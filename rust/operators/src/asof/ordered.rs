@@ -1,9 +1,9 @@
 //! Finds partners in a single pass over both sides, which must be in time order.
 //!
 //! When the pass visits a right row, that row becomes the last row of its key. A left row's partner
-//! is the last row of its key at that moment. For partners before left rows, the pass goes forward
-//! in time; for partners after left rows, it goes backward. In either direction, a row is *met*
-//! when the pass visits it.
+//! is the last row of its key at that moment. To find partners before left rows, the pass runs
+//! forward in time; to find partners after left rows, it runs backward. In either direction, a row
+//! is *met* when the pass visits it.
 //!
 //! The pass is divided into parts with equal numbers of rows, counting both sides. A part begins
 //! with an empty table of last rows. It remembers the left rows whose keys are not yet in the
@@ -28,7 +28,7 @@ const PARTS_A_THREAD: usize = 4;
 /// The minimum number of rows in a part, for each key in the table.
 const ROWS_A_KEY: usize = 8;
 
-/// The entry in a table of last rows that represents no row. The other entries are row numbers plus
+/// The entry that represents no row in a table of last rows. The other entries are row numbers plus
 /// 1.
 const NONE: u32 = 0;
 
@@ -74,8 +74,8 @@ fn met<const DOWN: bool>(nth: usize, rows: usize) -> usize {
     if DOWN { rows - 1 - nth } else { nth }
 }
 
-/// Records a left row whose key is not known yet. This code is in a separate function so that the
-/// loop branches only on the key. The side of the next row is unpredictable.
+/// Records a left row whose key has not been encountered yet. This code is in a separate function
+/// so that the loop branches only on the key. The side of the next row is unpredictable.
 #[cold]
 #[inline(never)]
 fn note(unknown: &mut Vec<u32>, row: usize, is_left: bool) {
@@ -262,7 +262,7 @@ impl Pass<'_> {
         self.left.keys.map_or(0, |keys| keys[row]).min(self.keys + 1)
     }
 
-    /// Returns the last row of a key, if it is within the tolerance.
+    /// Returns the last row with a key, if it is within the tolerance.
     #[inline(always)]
     fn partner<const TOLERANCE: bool>(&self, last: u32, ts: i64) -> Run {
         let row = last.saturating_sub(1);

@@ -2,7 +2,7 @@
 
 use crate::rows::interval::LeftReach;
 
-/// The maximum distances by which a right value can be below or above a left value.
+/// The maximum amounts by which a right value can be below or above a left value.
 ///
 /// Values are represented by codes: integers that sort in the same order as the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +46,7 @@ fn mirrored(bits: i64) -> i64 {
 }
 
 impl Band {
-    /// Returns the band around a right value that contains the matching left values.
+    /// Returns the band of left values that match a right value.
     pub fn reversed(&self) -> Band {
         match *self {
             Band::Steps { below, above } => Band::Steps { below: above, above: below },

@@ -58,13 +58,12 @@ pub struct BandColumn<'a> {
 pub enum Bounds<'a> {
     /// The codes in a band around the left row's own code.
     Band(Band),
-    /// The positions of the matching right rows. The positions increase in the order of the left
-    /// codes.
+    /// The positions of the matching right rows. The positions increase as the left codes increase.
     Ends(&'a Ends),
 }
 
 impl Bounds<'_> {
-    /// Returns the first and the last matching code, or `None` if there is none.
+    /// Returns the first and last matching codes, or `None` if no code matches.
     #[inline]
     fn at(&self, row: usize, code: i64) -> Option<(i64, i64)> {
         match self {

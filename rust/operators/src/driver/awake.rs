@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rayon_core::{ThreadPool, Yield};
 use tidegate_sync::{Backoff, Counter};
 
-/// The time for which threads stay awake after a call. A caller that pushes rows and polls makes
-/// its next call within this time. Waking a thread takes as long as one part of a call's work.
+/// The time that threads stay awake after a call. A caller that pushes rows and polls makes its
+/// next call within this time. Waking a thread takes as long as processing one part of a call.
 pub(super) const AFTER_A_CALL: Duration = Duration::from_micros(250);
 
 thread_local! {

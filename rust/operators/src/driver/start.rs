@@ -16,7 +16,7 @@
 //!
 //! # Trade-offs
 //!
-//! Threads that are already running can use up the available memory between the first two steps.
+//! Between the first two steps, threads that are already running can use up the available memory.
 //! Such a failure is unlikely, because running threads allocate little in such a short time
 //! compared with the available memory. If no limit applies to the process, memory is not checked
 //! and no signal is awaited. The threads of a call then start at the same time.

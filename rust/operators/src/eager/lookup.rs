@@ -18,7 +18,7 @@ use crate::rows::{
 /// If an epoch has fewer rows than this, waking other threads is not worthwhile.
 const SMALL_EPOCH: usize = if cfg!(test) { 16 } else { 1 << 11 };
 
-/// The number of rows whose matches a thread searches for at a time.
+/// The number of rows for which a thread finds matches at a time.
 const PIECE: usize = if cfg!(test) { 7 } else { 1 << 10 };
 
 /// The approximate number of pairs that a thread finds before returning them.
@@ -71,8 +71,7 @@ pub struct TimeJoin {
     key_rows: KeyRows,
     /// The timelines of each side, indexed by key.
     timelines: [Vec<Timeline>; 2],
-    /// For each side, the number of rows kept before the epoch, and that number including the
-    /// epoch's rows.
+    /// The number of kept rows on each side, first without and then with the epoch's rows.
     before: [usize; 2],
     now: [usize; 2],
     stage: Stage,
@@ -119,7 +118,7 @@ impl TimeJoin {
         self.stage = Stage { side: Some(side), work: pieces.collect() };
     }
 
-    /// Inserts the epoch's rows into the timelines of their keys.
+    /// Inserts the epoch's rows into their keys' timelines.
     fn enter(&mut self, driver: &Driver) {
         let driver = driver.fit(self.epoch_rows());
         self.store(&driver, self.before);
@@ -135,7 +134,7 @@ impl TimeJoin {
         driver.both(|| enter(left, Side::Left), || enter(right, Side::Right));
     }
 
-    /// Clears the timelines of keys that no longer have any rows.
+    /// Clears the timelines of keys that no longer have rows.
     fn forget_silent(&mut self) {
         for timelines in &mut self.timelines {
             for &key in self.key_rows.silent() {
@@ -351,7 +350,7 @@ fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {
     }
 }
 
-/// Rows of one side whose matches are being searched for.
+/// Rows on one side for which a search is in progress.
 struct Looks<'a> {
     /// The timelines of the other side.
     others: &'a [Timeline],

@@ -18,8 +18,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{Matches, Run};
 use crate::rows::interval::LeftReach;
 
-/// The number of parts per thread. Several parts let threads finish together even if the parts
-/// differ.
+/// The number of parts per thread. With several parts per thread, all threads finish at about the
+/// same time even if parts differ.
 const PARTS_A_THREAD: usize = 4;
 
 /// Returns the bounds of the reach if they are the same for all left rows, and if counting every
@@ -107,7 +107,7 @@ struct EarlyRows {
 }
 
 impl EarlyRows {
-    /// Removes the early rows. The rows in between are counted one by one.
+    /// Removes the early rows. The rows in between are counted individually.
     fn leave(self, right: TimedRows<'_>, early: i64) -> LeavingRows<'_> {
         let EarlyRows { end, counted, places: mut first } = self;
         let without_key = first.len() - 1;

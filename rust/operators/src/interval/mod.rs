@@ -109,7 +109,8 @@ pub fn interval_join(
 ///
 /// # Panics
 ///
-/// Panics under the same conditions as [`interval_join`], and also if a left row has no ends.
+/// Panics under the same conditions as [`interval_join`], and also if `ends` does not have one
+/// entry per left row.
 pub fn row_interval_join(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,
@@ -121,7 +122,7 @@ pub fn row_interval_join(
     find(left, right, key_count, &ends, driver)
 }
 
-/// Finds matches like [`interval_join`], but for any definition of reach.
+/// Finds matches like [`interval_join`], but for any implementation of [`LeftReach`].
 pub(crate) fn find(
     left: JoinColumns<'_>,
     right: JoinColumns<'_>,

@@ -224,7 +224,7 @@ impl PaneCursor<'_> {
 }
 
 impl Interval {
-    /// Returns the number of times in the interval, or `None` if the interval is unbounded or
+    /// Returns the number of time values in the interval, or `None` if the interval is unbounded or
     /// contains all times.
     fn length(&self) -> Option<u64> {
         let (lower, upper) = (i128::from(self.lower?), i128::from(self.upper?));

@@ -12,7 +12,7 @@ impl Matches {
     ///
     /// # Panics
     ///
-    /// Panics if there are 2^32 pairs or more, or if a number is out of bounds.
+    /// Panics if there are at least 2^32 pairs, or if a number is out of bounds.
     pub fn of_pairs(
         pairs: &[(Vec<u32>, Vec<u32>)],
         left_rows: usize,

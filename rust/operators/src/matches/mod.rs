@@ -192,8 +192,8 @@ impl Matches {
         self.rows.as_ref().map_or(place, |rows| rows[place as usize])
     }
 
-    /// Adds a position to the front of each left row's run. `before` contains this position, which
-    /// must directly precede the run, or [`NO_ROW`] to leave the run unchanged.
+    /// Prepends a position to each left row's run. `before` contains this position, which must
+    /// directly precede the run, or [`NO_ROW`] to leave the run unchanged.
     pub(crate) fn with_rows_before(mut self, before: &[u32]) -> Self {
         for (run, &place) in self.runs.iter_mut().zip(before) {
             if place != NO_ROW {
@@ -219,8 +219,8 @@ impl Matches {
         self.right_rows
     }
 
-    /// Returns the longest range of left rows from `start` on with at most `rows` rows and `most`
-    /// pairs. If the first row alone has more pairs, returns only that row.
+    /// Returns the longest range of left rows that begins at `start` and has at most `rows` rows
+    /// and `most` pairs. If the first row alone has more pairs, returns only that row.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.runs.len().min(start.saturating_add(rows));
         let (mut pairs, mut fitting) = (0, start);

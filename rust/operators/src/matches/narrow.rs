@@ -9,7 +9,7 @@ use super::Matches;
 use super::pieces::{RowLists, cut};
 use crate::driver::{Driver, Stopped};
 
-/// A column with values that determine which candidates are kept.
+/// A column whose values determine which candidates are kept.
 #[derive(Debug)]
 pub struct Check {
     /// The smallest and the largest accepted value for each left row.

@@ -33,8 +33,8 @@ pub struct Output {
     /// The number of result rows before each block of left rows, followed by the total number of
     /// result rows.
     before: Vec<u64>,
-    /// Memory for reuse. If two calls list adjacent ranges, the second call finds a long run
-    /// already sorted.
+    /// Memory for reuse. If two calls list adjacent ranges, the second call reuses a long run that
+    /// is already sorted.
     scratch: Mutex<Vec<Pairs>>,
 }
 

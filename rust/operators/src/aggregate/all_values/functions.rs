@@ -43,14 +43,14 @@ pub(super) trait WindowFunction: Sync {
 pub struct Quantile {
     /// The share, from 0 to 1.
     pub share: f64,
-    /// The method of computing a quantile that lies between two values.
+    /// The method for computing a quantile that lies between two values.
     pub interpolation: Interpolation,
 }
 
-/// The method of computing a quantile that lies between two values.
+/// The method for computing a quantile that lies between two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interpolation {
-    /// Interpolates linearly between the lower and the higher value.
+    /// Interpolates linearly between the lower and higher values.
     Linear,
     /// The nearer value, or the higher one if both are equally near.
     Nearest,

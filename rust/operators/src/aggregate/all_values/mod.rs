@@ -1,7 +1,7 @@
 //! Functions that need all values in a window at the same time: quantiles, the number of distinct
 //! values, and lists of rows.
 //!
-//! Rows are sorted by key and then in merged order. The rows of a window, or a row's partners, are
+//! Rows are sorted by key and then in merged order. The rows in a window, or a row's partners, are
 //! then adjacent. They form a run of positions. Runs overlap, and each result is computed from the
 //! previous one ([`sliding`]). A result therefore costs as much as a search, regardless of the
 //! number of values.
@@ -36,7 +36,7 @@ pub use partners::{PartnerValues, all_values_of_matches};
 use sliding::{Item, Scratch, ValuesByPlace, slide};
 pub use windows::{WindowRows, WindowValues};
 
-/// A function over all values of some rows, with the input columns from each source.
+/// A function over all values in a set of rows, with the input columns from each source.
 #[derive(Clone, Debug)]
 pub enum AllValues<'a> {
     /// A quantile of the values.
@@ -124,7 +124,7 @@ fn codes(
     Ok(codes.written())
 }
 
-/// Returns the results of a function with one result per run, in run order.
+/// For a function with one result per run, returns the results in run order.
 fn of_runs<F: WindowFunction>(
     function: &F,
     placed: &ValuesByPlace,

@@ -66,7 +66,7 @@ enum ValueResults<'a> {
     Rows(&'a Partners, ValuesByPlace),
 }
 
-/// For each left row, a flag that is set if there is a result, and the result itself.
+/// For each left row, a flag that indicates whether there is a result, followed by the result.
 #[derive(Debug)]
 struct LeftResults<T> {
     values: Pages<T>,
@@ -78,7 +78,7 @@ struct LeftResults<T> {
 type LeftPiece<'a> =
     (((Range<usize>, &'a mut [Slot<u32>]), &'a mut [Slot<i64>]), &'a mut [Slot<u8>]);
 
-/// Divides a column of left rows into the parts that tasks write to.
+/// Divides a column of left rows into the parts that individual tasks write.
 fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'a mut [Slot<T>]> {
     let mut rest = column;
     let part = |part: Range<usize>| {
@@ -89,7 +89,7 @@ fn cut<'a, T>(column: &'a mut [Slot<T>], rows: usize, driver: &Driver) -> Vec<&'
     ranges(rows, driver.parts(rows, PART_ROWS)).into_iter().map(part).collect()
 }
 
-/// Returns a run as a number. These numbers sort by the start of the run and then by its end.
+/// Encodes a run as a number. Sorting these numbers sorts the runs by start and then by end.
 fn pack(run: Run) -> i64 {
     (((u64::from(run.start) << 32) | u64::from(run.end)) ^ (1 << 63)).cast_signed()
 }
@@ -136,7 +136,7 @@ impl<'a> PartnerValues<'a> {
         Ok(PartnerValues(all.into_iter().flatten().collect()))
     }
 
-    /// Returns the results of each function for some adjacent left rows.
+    /// Returns each function's results for a range of adjacent left rows.
     pub fn of(&self, left: Range<usize>) -> Vec<OutputColumn> {
         let of_function = |found: &ValueResults<'_>| match found {
             ValueResults::Floats(results) => results.of(left.clone()),
@@ -241,8 +241,8 @@ impl<T: OutputValue + Value> LeftResults<T> {
     }
 }
 
-/// Returns the results of a function over all values. The left rows' partners are given by these
-/// matches. For other functions, use [`aggregate_matches`](super::super::aggregate_matches).
+/// Returns the results of a function over all values. These matches specify the left rows'
+/// partners. For other functions, use [`aggregate_matches`](super::super::aggregate_matches).
 ///
 /// In this example, the right rows are listed for each left row:
 ///
@@ -291,7 +291,7 @@ pub fn all_values_of_matches(
     }
 }
 
-/// Computes the results of a single-result function, separately for each list.
+/// Computes the results of a single-result function for each list separately.
 fn one_by_one<F: WindowFunction>(
     function: &F,
     lists: &Lists<'_>,

@@ -1,4 +1,4 @@
-//! A set of ranks that finds members by their position in the set.
+//! A set of ranks that looks up members by their position in the set.
 
 use tidegate_structures::memory;
 
@@ -6,9 +6,9 @@ use tidegate_structures::memory;
 const WORD: usize = u64::BITS as usize;
 
 /// A set of numbers below a bound. Given a number, the set finds the member with exactly that many
-/// smaller members. For each series of searches, the set remembers the last position. The next
-/// search in the series continues from there. The search cost is proportional to the number of
-/// words in between.
+/// smaller members. For each series of searches, the set remembers where the last search ended. The
+/// next search in the series continues from there. The cost of a search is proportional to the
+/// number of words between the two positions.
 #[derive(Debug, Default)]
 pub(super) struct RankSet {
     /// One bit per number.
@@ -60,8 +60,8 @@ impl RankSet {
         }
     }
 
-    /// Finds the member with exactly `smaller` smaller members, as the next search of a series. The
-    /// set must have more than `smaller` members.
+    /// Finds the member that has exactly `smaller` smaller members, as the next search in a series.
+    /// The set must have more than `smaller` members.
     #[inline]
     pub(super) fn find(&mut self, series: usize, smaller: usize) -> usize {
         let SearchPlace { at, below } = self.series[series];

@@ -1,4 +1,4 @@
-//! Computes a function over many runs of values. The state of each run is used to compute the next.
+//! Computes a function over many runs of values. Each run's state is used to compute the next one.
 //!
 //! Runs are sorted by their starts. The values of adjacent runs are sorted once. A window then
 //! slides from run to run. Each value enters the window once and leaves it once. The result of a
@@ -48,8 +48,8 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) struct Scratch<F: WindowFunction> {
     window: F::Window,
-    /// The values in a block, paired with their positions. `dealt` contains the same pairs, sorted
-    /// by value.
+    /// The values in a block, paired with their positions. `dealt` contains the same pairs, but
+    /// sorted by value.
     pairs: Vec<(i64, u32)>,
     dealt: Vec<(i64, u32)>,
     /// The start of each value bucket.
@@ -149,7 +149,7 @@ impl<F: WindowFunction> Scratch<F> {
         }
     }
 
-    /// Slides the window over the runs of a block. The block starts at position `first`.
+    /// Slides the window over the runs of a block. The block's first position is `first`.
     fn slide_over(
         &mut self,
         function: &F,

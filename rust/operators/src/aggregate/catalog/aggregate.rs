@@ -22,7 +22,7 @@ pub enum Aggregate<'a> {
     Mean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
-    /// The mean of the values, weighted by the other values.
+    /// The mean of the first values, weighted by the second values.
     WeightedMean(ColumnPairs<'a>),
     /// The sample covariance of the two values.
     Covariance(ColumnPairs<'a>),

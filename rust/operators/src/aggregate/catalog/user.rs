@@ -22,7 +22,7 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 ///
 /// - `combine(EMPTY, a)` and `combine(a, EMPTY)` have the same result as `a`.
 /// - `combine(combine(a, b), c)` and `combine(a, combine(b, c))` have the same result, or results
-///   that are close enough for your purposes. The times of rows alone determine which states are
+///   that are close enough for your purposes. Only the rows' times determine which states are
 ///   combined.
 /// - `of_words(to_words(a))` equals `a`.
 ///
@@ -94,11 +94,11 @@ use crate::aggregate::states::words::{STATE_WORDS, StateWords, StoredFunction, t
 /// # Ok::<(), Stopped>(())
 /// ```
 pub trait UserFunction: Send + Sync + 'static {
-    /// The value that a row adds, or the values of several columns.
+    /// The value that a row adds, or its values from several columns.
     type Input: Copy + Send + Sync + 'static;
     /// The state computed from some rows.
     type State: Copy + Send + Sync;
-    /// The result: `i64`, `i128`, `f64`, or `u32` for the number of a row.
+    /// The result type: `i64`, `i128`, `f64`, or `u32` for a row number.
     type Output: OutputValue;
 
     /// The order in which rows must be added.

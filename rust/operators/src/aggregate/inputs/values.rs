@@ -19,7 +19,7 @@ pub(in crate::aggregate) type Memory = [usize; 3];
 pub(in crate::aggregate) trait FunctionInput<F: Function>:
     Send + Sync
 {
-    /// Returns the values that the given rows of a source contribute.
+    /// Returns the values contributed by the given rows of a source.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
     /// Returns the value that a row contributes.
@@ -38,7 +38,7 @@ pub(in crate::aggregate) trait FunctionInput<F: Function>:
         None
     }
 
-    /// Prefetches the values of a source's given rows.
+    /// Prefetches a source's values for the given rows.
     fn announce(&self, _source: usize, _rows: &Range<usize>) {}
 }
 

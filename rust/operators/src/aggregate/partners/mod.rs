@@ -27,10 +27,10 @@
 //! A function receives partners ordered by time and then by right row number. If pairs do not
 //! depend on time, partners are ordered by number alone. The order in which floats are added
 //! depends only on the partners and the interval. A prevailing row from before the interval, if
-//! there is one, is added first. It is followed by the suffix, starting from the suffix's end, and
-//! by the prefix, starting from the prefix's start. If all partners are in the same pane, they form
-//! a prefix if the interval covers the start of the pane. Otherwise, they form a suffix. Any part
-//! of the input that contains all of a left row's partners therefore yields the same sums.
+//! there is one, is added first. Next, the suffix is added from its end, and then the prefix from
+//! its start. If all partners are in the same pane, they form a prefix if the interval covers the
+//! start of the pane. Otherwise, they form a suffix. Any part of the input that contains all of a
+//! left row's partners therefore yields the same sums.
 //!
 //! The files named here and the folds of individual functions are in `folds/partners/`.
 

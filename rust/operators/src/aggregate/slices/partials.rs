@@ -7,7 +7,7 @@ use tidegate_structures::memory::bits::BitSet;
 use super::windows::{Slice, Windows};
 use crate::aggregate::inputs::columns::Stream;
 
-/// The number of rows that are skipped at a time, as long as they are all in the same slice.
+/// The number of rows that are skipped at a time if they are all in the same slice.
 const STEP_ROWS: usize = 32;
 
 /// The number that represents a missing partial or cell. Excluded rows have this number.

@@ -11,8 +11,8 @@ use crate::aggregate::output::Window;
 /// The step from one window to the next. Slices are identified by number.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Step {
-    /// The slices of a new suffix, if the window begins in a different block from the previous one.
-    /// If there is a new suffix, the prefix is empty.
+    /// The slices of a new suffix, if the window begins in a different block from the previous
+    /// window. If there is a new suffix, the prefix is empty.
     pub(in crate::aggregate) new_suffix: Option<Range<usize>>,
     /// The slices that are removed from the suffix, and those that are added to the prefix.
     pub(in crate::aggregate) from_suffix: Range<usize>,
@@ -47,7 +47,7 @@ impl WindowSteps {
         self.steps.push(Step { rows, ..step });
     }
 
-    /// Appends the keys that are present, and returns the number of these keys.
+    /// Appends the keys that are present, and returns how many there are.
     fn select(&mut self, present: impl ExactSizeIterator<Item = (u32, u32)>) -> usize {
         let keys = &mut self.keys;
         let first = keys.len();
@@ -80,13 +80,13 @@ impl Present {
         self.slices.resize(self.slices.len() + more, 0);
     }
 
-    /// Adds a slice with cells for these keys to the window.
+    /// Adds a slice to the window, given the keys of the slice's cells.
     pub(in crate::aggregate) fn insert(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] += 1);
         self.cells += keys.len();
     }
 
-    /// Removes a slice with cells for these keys from the window.
+    /// Removes a slice from the window, given the keys of the slice's cells.
     pub(in crate::aggregate) fn remove(&mut self, keys: &[u32]) {
         keys.iter().for_each(|key| self.slices[*key as usize] -= 1);
         self.cells -= keys.len();

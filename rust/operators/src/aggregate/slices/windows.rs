@@ -26,7 +26,7 @@ pub struct Windows {
     offset: i64,
     /// The remainder of the size divided by the advance.
     rest: i64,
-    /// The starts of the first and the last window to compute.
+    /// The starts of the first and last windows to compute.
     starts: (i64, i64),
 }
 
@@ -133,7 +133,7 @@ impl Windows {
         step * i128::from(self.advance) + i128::from(self.offset) + within
     }
 
-    /// Returns whether no window covers the slice.
+    /// Returns `true` if no window covers the slice.
     pub(in crate::aggregate) fn is_gap(&self, slice: Slice) -> bool {
         self.advance > self.size && slice.rem_euclid(2) == 1
     }

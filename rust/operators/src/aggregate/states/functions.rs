@@ -354,9 +354,9 @@ impl<const ROOT: bool> Function for Variance<ROOT> {
     }
 }
 
-/// Adds `value` to `mean`, as the last of `rows` values. Returns the new mean, and half the
-/// distances from the old and the new mean to `value`. The distances are halved because the
-/// difference of two finite numbers can overflow.
+/// Updates `mean` with `value`, the last of `rows` values. Returns the new mean, half the distance
+/// from the old mean to `value`, and half the distance from the new mean to `value`. The distances
+/// are halved because the difference of two finite numbers can overflow.
 #[cold]
 fn moved_far(mean: f64, value: f64, rows: f64) -> (f64, [f64; 2]) {
     let half = |mean: f64| value / 2.0 - mean / 2.0;
@@ -421,8 +421,9 @@ impl<const LAST: bool> Function for Pick<LAST> {
     /// range.
     const EMPTY: (i64, u32) = (if LAST { i64::MIN } else { i64::MAX }, NO_ROW);
 
-    /// Rows are added source by source and, within a source, in time order. The first row with a
-    /// given time is therefore added first. No branch depends on the outcome of the comparison.
+    /// Rows are added one source after another and, within a source, in time order. The first row
+    /// with a given time is therefore added first. No branch depends on the outcome of the
+    /// comparison.
     #[inline]
     fn add(state: &mut (i64, u32), (ts, row): (i64, u32)) {
         let better = if LAST { ts >= state.0 } else { ts < state.0 };
@@ -464,8 +465,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     const EMPTY: ByValue =
         ByValue { value: if LARGEST { i64::MIN } else { i64::MAX }, ts: i64::MAX, row: NO_ROW };
 
-    /// Rows are added source by source and, within a source, in time order. The first row with a
-    /// given time is therefore added first.
+    /// Rows are added one source after another and, within a source, in time order. The first row
+    /// with a given time is therefore added first.
     #[inline]
     fn add(state: &mut ByValue, row: ByValue) {
         let is_beyond = if LARGEST { row.value > state.value } else { row.value < state.value };
@@ -486,8 +487,8 @@ impl<const LARGEST: bool> Function for RowOfExtreme<LARGEST> {
     }
 }
 
-/// The means of two columns, and the products of the deviations from these means. All of them are
-/// updated row by row.
+/// The means of two columns, and the products of the deviations from these means. The means
+/// and products are updated row by row.
 #[derive(Clone, Copy)]
 pub(in crate::aggregate) struct JointMoments {
     pub(in crate::aggregate) rows: f64,
@@ -499,7 +500,7 @@ pub(in crate::aggregate) struct JointMoments {
 }
 
 /// The sample covariance or the correlation. The correlation is the covariance divided by the
-/// product of both standard deviations.
+/// product of the standard deviations.
 ///
 /// The states are those of [`Variance`] plus a sum of products, as in Chan, Golub and LeVeque.
 pub(in crate::aggregate) struct Covariance<const RATIO: bool>;

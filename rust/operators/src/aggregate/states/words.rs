@@ -25,7 +25,7 @@ pub(in crate::aggregate) fn three([a, b, c]: [u64; 3]) -> StateWords {
 pub struct StateBounds {
     /// The maximum number of rows so far.
     pub rows: u64,
-    /// An exclusive upper bound on the numbers of all chosen rows.
+    /// A number greater than the numbers of all chosen rows.
     pub chosen: u32,
     /// The earliest time at which more rows can arrive. `None` if this time is unknown, or if no
     /// more rows can arrive.
@@ -57,7 +57,7 @@ pub(in crate::aggregate) trait StoredFunction: Function {
     }
 }
 
-/// Returns whether the number of rows is nonzero and possible within `bounds`.
+/// Returns whether the number of rows is nonzero and consistent with `bounds`.
 fn came(rows: u64, bounds: &StateBounds) -> bool {
     (1..=bounds.rows).contains(&rows)
 }
@@ -99,8 +99,8 @@ impl Words for i64 {
 }
 
 impl Words for i128 {
-    /// Sums of fewer than 2^48 64-bit values are well within this range. Sums of decimals may not
-    /// be.
+    /// Sums of fewer than 2^48 64-bit values are well within this range. Sums of decimals can be
+    /// outside this range.
     fn is_sum(self) -> bool {
         self.unsigned_abs() <= 1 << 120
     }

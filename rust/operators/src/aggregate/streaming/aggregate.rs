@@ -92,8 +92,9 @@ impl StreamingAggregate {
         }
     }
 
-    /// Returns the same windows with another way to add rows to partials. All ways to add rows
-    /// produce the same state, so a snapshot taken with one can be restored with another.
+    /// Returns the same windows, with a different way of adding rows to partials. All ways of
+    /// adding rows produce the same state, so a snapshot taken with one can be restored with
+    /// another.
     pub fn adding_by(self, way: Box<dyn AddEpoch>) -> Self {
         StreamingAggregate { way: Some(way), ..self }
     }
@@ -134,7 +135,7 @@ impl StreamingAggregate {
         Ok(())
     }
 
-    /// Returns the rows of an epoch in the form that is required by other ways to add rows.
+    /// Returns an epoch's rows in the form that other ways of adding rows require.
     fn epoch<'a>(
         &'a self,
         rows: &'a [Stream<'a>],
@@ -227,9 +228,9 @@ impl StreamingAggregate {
         }
     }
 
-    /// Returns whether a state is valid for these windows. Slices must be in order, with closed
-    /// slices before open ones and before all future rows. Keys must be distinct within a slice,
-    /// and states must be values that rows can produce.
+    /// Returns whether a state is valid for these windows. Slices must be in order: closed slices
+    /// precede open slices and all future rows. Keys must be distinct within a slice, and every
+    /// state must be one that rows can produce.
     fn is_sound(&self, saved: &WindowsState, bounds: &StateBounds) -> bool {
         let next = bounds.next.map(|ts| self.windows.slice_of(ts));
         let is_slice =

@@ -25,8 +25,8 @@
 //! # Trade-offs
 //!
 //! The aggregate holds one state per partial, and one per cell in the slices of two windows. It
-//! also holds 4 bytes per source and key. If there is only one source, a single thread numbers its
-//! rows.
+//! also holds 4 bytes per source and key. If there is only one source, its rows are numbered by a
+//! single thread.
 //!
 //! # Files
 //!

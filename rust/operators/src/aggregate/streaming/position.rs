@@ -9,7 +9,7 @@ use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
 /// The approximate number of result rows per page. It is large enough to keep the overhead small,
-/// and small enough for a page to be ready soon.
+/// and small enough for each page to be ready soon.
 const PAGE_ROWS: usize = 1 << 16;
 
 /// The position up to which windows have been computed.
@@ -31,7 +31,7 @@ impl Position {
         Position { next, border: None, begin: 0, end: 0, present: Present::default() }
     }
 
-    /// Returns up to a page of the next windows that end before `closed`. `order` contains the keys
+    /// Returns the next windows that end before `closed`, up to one page. `order` contains the keys
     /// in result order.
     pub(super) fn steps(
         &mut self,
@@ -113,7 +113,7 @@ impl Position {
     }
 }
 
-/// Returns the keys of results as positions in the key order.
+/// Returns the results' keys as positions in the key order.
 pub(super) fn ranks(keys: &[u32], rank: &[u32]) -> Pages<u32> {
     Pages::collect(keys.iter().map(|key| rank[*key as usize]))
 }

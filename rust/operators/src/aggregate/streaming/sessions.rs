@@ -9,8 +9,8 @@
 //! # Trade-offs
 //!
 //! Every open session has one state per function. A single thread assigns all rows to sessions,
-//! whereas the functions are divided among threads. Detecting the end of a session costs O(log
-//! sessions) for each gap length in the session's duration.
+//! whereas the functions are divided among threads. Detecting the end of a session takes O(log
+//! sessions) for every gap length that the session lasts.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

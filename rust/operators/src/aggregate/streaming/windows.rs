@@ -72,7 +72,7 @@ pub trait StreamingWindows: fmt::Debug + Send {
     /// Returns the number of states per aggregate.
     fn cells(&self) -> usize;
 
-    /// Returns the approximate maximum number of bytes that a row adds to the state.
+    /// Returns the approximate maximum number of bytes that one row adds to the state.
     fn row_bytes(&self) -> usize;
 
     /// Returns the size of the state in bytes.

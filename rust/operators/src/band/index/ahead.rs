@@ -10,12 +10,12 @@ use super::rows::{Rows, SIDES};
 use crate::driver::{Driver, Stopped};
 use crate::rows::{Filter, JoinError};
 
-/// The minimum and the maximum number of rows that are inserted into the indexes before their
-/// matches are searched for.
+/// The minimum and maximum numbers of rows to insert into the indexes before the search for their
+/// matches.
 const FEW_ROWS: usize = if cfg!(test) { 5 } else { 1 << 8 };
 const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 
-/// One index per side. Rows are inserted before their matches are searched for.
+/// One index per side. Rows are inserted before the search for their matches begins.
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,

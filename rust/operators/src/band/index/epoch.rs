@@ -8,7 +8,7 @@ use tidegate_structures::memory;
 use super::bands::Bands;
 use crate::rows::Side;
 
-/// The rows of an epoch in merged order, and by side.
+/// The rows of an epoch, both in merged order and grouped by side.
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
@@ -106,7 +106,7 @@ impl Epoch {
         self.further.iter().any(|columns| !columns.is_empty())
     }
 
-    /// Returns the codes that a row matches in each column that is not indexed.
+    /// Returns the codes that a row matches in each unindexed column.
     #[inline]
     pub(super) fn further(&self, side: Side, rank: usize) -> impl Iterator<Item = (i64, i64)> {
         self.further[side as usize].iter().map(move |ranges| ranges[rank])

@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::matches::{SHORT, sort_short};
 use crate::rows::{Filter, FilterError, JoinError, Side};
 
-/// The initial and the maximum number of rows whose matches are searched for together. The initial
-/// number is used while the number of matches is unknown.
+/// The initial and maximum numbers of rows per search for matches. The initial number is used while
+/// the number of matches is unknown.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 16 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 
@@ -20,7 +20,7 @@ const MOST_ROWS: usize = if cfg!(test) { 8 } else { 2048 };
 /// cache.
 const MATCHES: usize = 1 << 14;
 
-/// Once a piece has this many matches, its search is interrupted. The remaining rows are left for
+/// Once a piece has this many matches, its search is interrupted. The remaining rows are processed
 /// later.
 pub const MOST_MATCHES: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
@@ -50,7 +50,7 @@ pub trait Find: Send + Sync {
     /// `true`, the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
-    /// Returns the number of times that new rows have been merged with the existing rows.
+    /// Returns how many times new rows have been merged with existing rows.
     fn merges(&self) -> u64;
 
     /// Returns the amount of memory in use, in bytes.
@@ -92,7 +92,7 @@ impl<F: Find + ?Sized> Find for Box<F> {
 /// The matches of a range of the epoch's rows.
 #[derive(Debug, Default)]
 pub struct RowMatches {
-    /// The rows whose matches were searched for.
+    /// The rows that the search covered.
     pub rows: Range<usize>,
     /// The low bits of the numbers of each row's matches.
     pub numbers: Vec<u32>,
@@ -124,7 +124,8 @@ impl RowMatches {
     }
 }
 
-/// The candidates for a group of rows on one side. The rows' matches are searched for together.
+/// The candidates for a group of rows on one side. One search finds the matches for all rows in the
+/// group.
 #[derive(Debug, Default)]
 struct SideCandidates {
     numbers: Vec<u32>,
@@ -306,7 +307,7 @@ fn sort(numbers: &mut [u32], first: u32) {
 }
 
 impl RowMatches {
-    /// From the matches of the last rows, removes those that the condition rejects.
+    /// From the last rows' matches, removes those that the condition rejects.
     fn filter(
         &mut self,
         epoch: &Epoch,

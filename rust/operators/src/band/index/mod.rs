@@ -86,7 +86,7 @@ pub fn most_selective(left: &[Bands<'_>], right: &[Bands<'_>], current: usize) -
     best.map_or((current, 1.0), |(column, pairs)| (column, of_current / pairs.max(1.0)))
 }
 
-/// The state of a join whose matches are found by `F`.
+/// The state of a join that finds matches with `F`.
 ///
 /// In this example, rows match if their values differ by at most 5 and their times by at most 10:
 ///
@@ -117,9 +117,9 @@ pub struct IndexJoin<F> {
     finder: F,
     /// For each side, the oldest row that a row of the epoch can match.
     edges: Vec<WindowEdge>,
-    /// The number of the epoch's rows whose matches have been searched for.
+    /// The number of the epoch's rows processed so far.
     next: usize,
-    /// The matches that were found last.
+    /// The most recently found matches.
     found: Vec<RowMatches>,
     /// The number of comparisons per thread.
     comparisons: Vec<u64>,
@@ -211,7 +211,7 @@ impl<F: Find> IndexJoin<F> {
         self
     }
 
-    /// Returns the number of times that the indexes have merged new rows with the existing rows.
+    /// Returns how many times the indexes have merged new rows with existing rows.
     pub fn merges(&self) -> u64 {
         self.finder.merges()
     }
@@ -226,7 +226,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Divides the rows whose matches were found last into pieces with a certain number of pairs.
+    /// Divides the rows whose matches were found most recently into pieces with a given number of
+    /// pairs.
     fn pieces(&self) -> Vec<Range<usize>> {
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let mut pairs = usize::MAX;

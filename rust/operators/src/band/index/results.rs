@@ -11,7 +11,7 @@ use crate::matches::SHORT;
 use crate::rows::{Extent, Results, RowLog, Side};
 
 impl<F: Find> IndexJoin<F> {
-    /// Returns the pairs in one piece of the rows whose matches were found last.
+    /// Returns the pairs in one piece of the rows whose matches were found most recently.
     pub(super) fn pairs(&self, rows: Range<usize>) -> Results {
         let found = || self.found.iter().filter(|found| rows.contains(&found.rows.start));
         debug_assert_eq!(
@@ -65,7 +65,8 @@ impl<F: Find> IndexJoin<F> {
         }
     }
 
-    /// Returns the results of the rows whose matches were found last, if matches are tracked.
+    /// Returns the results for the rows whose matches were found most recently, if matches are
+    /// tracked.
     pub(super) fn collect(&mut self, from: usize) -> Results {
         let mut results = Results::default();
         let firsts: Vec<u32> = self.rows.logs.iter().map(|log| log.first() as u32).collect();

@@ -37,8 +37,8 @@ impl Rows {
         self.logs[side].first()..self.logs[side].end()
     }
 
-    /// Returns index entries for the kept rows of a side that have these numbers and can match
-    /// anything.
+    /// Returns index entries for a side's kept rows with these numbers, except rows that cannot
+    /// match anything.
     pub fn entries(&self, side: usize, numbers: Range<u64>) -> Vec<Entry> {
         self.logs[side].entries(numbers)
     }

@@ -8,7 +8,7 @@
 //!   replica is cheaper.
 //! - **HP**: each key gets as many replicas as its load requires (Algorithm 1). The first rows
 //!   calibrate the mapping. After every [`MEASURED_ROWS`] rows, the mapping is adapted to the
-//!   current frequencies, in which older rows have less weight. Only one out of every [`SAMPLED`]
+//!   current key frequencies, which give older rows less weight. Only one out of every [`SAMPLED`]
 //!   rows is counted.
 //!
 //!   A key's load is the product of its frequencies on the two sides. In the paper, a key's load is
@@ -99,7 +99,7 @@ pub(super) enum LookAssignment {
     Several,
 }
 
-/// The share of a key's rows that a replica has.
+/// The share of a key's rows assigned to a replica.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KeyShare {
     /// No rows of the key.
@@ -178,7 +178,7 @@ pub(super) struct Assignment {
     frequencies: Frequencies,
     /// The number of rows since the last check.
     rows: u64,
-    /// The number of comparisons that each replica had made at an earlier check.
+    /// Each replica's number of comparisons at an earlier check.
     comparisons: Vec<u64>,
 }
 
@@ -227,7 +227,7 @@ impl Frequencies {
         self.listed.iter().map(load).collect()
     }
 
-    /// Halves all frequencies and drops the keys whose frequency becomes too low.
+    /// Halves all frequencies, and drops keys whose frequency becomes too low.
     fn fade(&mut self) {
         let of_keys = &mut self.of_keys;
         self.listed.retain(|&key| {
@@ -382,9 +382,9 @@ impl Assignment {
 
     /// Updates the statistics after an epoch. The caller passes the keys and sides of the epoch's
     /// rows, the number of comparisons that each replica has performed so far, and a flag that is
-    /// `true` if pairs are filtered. `holds` receives a replica and the position of a split key for
-    /// which the replica no longer stores rows. `holds` returns whether the replica still has rows
-    /// with that key.
+    /// `true` if pairs are filtered. `holds` receives a replica, and the position of a split key
+    /// whose new rows the replica no longer stores. `holds` returns whether the replica still has
+    /// rows with that key.
     pub(super) fn observe(
         &mut self,
         keys: &[u32],
@@ -590,8 +590,8 @@ mod tests {
 
     /// Returns the load factor that is reached with 8 replicas and 50 keys. The frequencies are
     /// self-similar: a fraction `s` of the keys accounts for a fraction `1 - s` of the rows, and
-    /// the same holds within each part. If `turned` is set, the frequencies on the right side are
-    /// in reverse order.
+    /// the same holds within each part. If `turned` is set, the right side's frequencies are in
+    /// reverse order.
     fn load_factor(s: f64, theta: f64, turned: bool) -> f64 {
         let share = |keys: f64| keys.powf((1.0 - s).ln() / s.ln());
         let rows = |key: u32| {

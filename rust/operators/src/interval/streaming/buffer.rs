@@ -1,5 +1,5 @@
-//! Buffers for the stored rows of keys. For each key and side, a buffer contains the row numbers,
-//! adjacent and in merged order.
+//! Buffers that store rows by key. For each key and side, a buffer contains the row numbers
+//! contiguously in merged order.
 //!
 //! A replica's buffers share one array of cells, in which each buffer has its own block. Rows are
 //! appended at the end of a buffer. A read skips old rows at the front of the buffer, so they do
@@ -20,7 +20,7 @@ const LEAST_ROOM: usize = 4;
 /// The number of unused cells above which moving all buffers can be worthwhile (64 KiB).
 const WORTH_PACKING: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
 
-/// The position, among the cells, of the rows on one side with the same key.
+/// The cells that contain the rows on one side with the same key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Buffer {
     /// The position of the oldest row that may still be needed.
@@ -174,7 +174,7 @@ impl Cells {
         }
     }
 
-    /// Returns whether many cells are not in any buffer's block.
+    /// Returns whether many cells are unused.
     pub(super) fn is_sparse(&self) -> bool {
         self.idle > WORTH_PACKING.max(self.numbers.len() / 4)
     }
@@ -200,7 +200,7 @@ impl Cells {
         *self = packed;
     }
 
-    /// Appends a buffer's rows to `found`: all rows, or only those before the row `upto`.
+    /// Appends a buffer's rows to `found`: either all rows, or only those before row `upto`.
     #[inline(always)]
     pub(super) fn copy(&self, buffer: &Buffer, upto: Option<u32>, found: &mut FoundNumbers) {
         let rows = match upto {

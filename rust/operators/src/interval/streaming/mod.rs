@@ -137,8 +137,8 @@ impl fmt::Debug for StreamingJoin {
 }
 
 impl StreamingJoin {
-    /// Creates a join that has `replicas` replicas and no rows. If the join is not `ordered`, the
-    /// pairs of an epoch are returned in any order.
+    /// Creates a join that has `replicas` replicas and no rows. If the join is not `ordered`, an
+    /// epoch's pairs can be returned in any order.
     pub fn new(
         interval: &Interval,
         how: How,
@@ -162,8 +162,8 @@ impl StreamingJoin {
         }
     }
 
-    /// Sets the load factor, which must be at least 1. Keys are split if one replica makes more
-    /// than this many times the mean number of comparisons.
+    /// Sets the load factor, which must be at least 1. Keys are split if one replica performs more
+    /// than this multiple of the mean number of comparisons.
     pub fn with_load_factor(self, load_factor: f64) -> Self {
         StreamingJoin { assignment: self.assignment.with_load_factor(load_factor), ..self }
     }
@@ -414,7 +414,7 @@ pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
 }
 
 /// Calls `each` for every row that the replicas have processed in this epoch. `each` receives the
-/// row and the numbers of its matches, earliest first. If the join is not `ordered`, rows are
+/// row and the numbers of its matches, earliest first. If the join is not `ordered`, rows can be
 /// passed in any order, and each row is passed once per replica.
 fn for_each_row(
     replicas: &[Replica],

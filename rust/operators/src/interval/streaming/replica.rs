@@ -34,7 +34,7 @@ pub(super) struct Replica {
     /// For each side, the number of the first row on the other side that is not too old to match.
     oldest: [u64; 2],
     /// For each side, the number of the first row on the other side that is too new to match. This
-    /// number is used only if intervals end before the present.
+    /// number is used only if intervals end before a row's own time.
     reached: [u64; 2],
     /// `true` if the rows of the epoch have not been assigned to this replica yet.
     is_new: bool,
@@ -220,7 +220,7 @@ impl Replica {
         self.rows.iter_mut().for_each(|(_, end)| *end -= pair as u32);
     }
 
-    /// Returns a cursor over the rows that were processed here, starting at row `from` of the
+    /// Returns a cursor over the rows that this replica processed, starting at row `from` of the
     /// epoch.
     pub(super) fn cursor(&self, from: usize) -> ReplicaCursor<'_> {
         let next = self.rows.partition_point(|&(row, _)| (row as usize) < from);
@@ -406,7 +406,7 @@ impl<'a> ReplicaMatches<'a> {
         &self.padded[..self.len]
     }
 
-    /// Returns the first few numbers. If there are fewer numbers, arbitrary values follow them.
+    /// Returns the first few numbers. If there are fewer, any remaining values are arbitrary.
     #[inline]
     pub(super) fn first_lanes(self) -> &'a [u32; LANES] {
         self.padded[..LANES].try_into().expect("so many lanes")

@@ -4,7 +4,7 @@ use crate::aggregate::inputs::columns::Stream;
 use crate::aggregate::slices::partials::{NOWHERE, SourceRun, clear, number_from, number_rows};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// One source's partials in a slice: their keys, and the states of all functions in sequence.
+/// One source's partials in a slice: their keys, followed by each function's states in turn.
 pub type SlicePartials = (Slice, Vec<(u32, Vec<u64>)>);
 
 /// The partials of each source, by slice.
@@ -49,7 +49,7 @@ impl SourcePartials {
         number_rows(rows, source, windows, slots, known, runs, partial_of);
     }
 
-    /// Drops the partials of slices before `upto`, and returns how many were dropped.
+    /// Drops the partials of slices before `upto`, and returns how many partials were dropped.
     pub(in crate::aggregate) fn forget(&mut self, upto: Slice) -> usize {
         let closed = self.runs.iter().take_while(|run| run.slice < upto).count();
         let Some(last) = self.runs[..closed].last() else { return 0 };
@@ -120,8 +120,8 @@ pub(in crate::aggregate) struct ClosingSlice {
     pub(in crate::aggregate) runs: Vec<SourceRun>,
     /// The key of each cell.
     pub(in crate::aggregate) keys: Vec<u32>,
-    /// The cell of each partial, run after run. `None` if there is only one run, because its
-    /// partials are then the cells.
+    /// The cell of each partial, run after run. `None` if there is only one run, because each
+    /// partial is then a cell.
     pub(in crate::aggregate) cell_of: Option<Vec<u32>>,
 }
 

@@ -23,7 +23,7 @@ impl<'a> PartnerBlock<'a> {
     }
 }
 
-/// A function of any type whose right rows have been folded.
+/// A function of any type, with the right rows already folded.
 pub(in crate::aggregate) trait OfBlocks: Send + Sync {
     /// Returns an empty column for the results of `rows` left rows.
     fn results(&self, rows: usize) -> Box<dyn PartnerResults + '_>;

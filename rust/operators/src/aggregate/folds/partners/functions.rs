@@ -45,7 +45,7 @@ impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
 
 /// A function that can be folded in panes.
 pub(in crate::aggregate) trait InPanes: StoredFunction {
-    /// Functions of one family have the same states for the same rows.
+    /// Functions in the same family have the same states for the same rows.
     type Family: 'static;
 
     fn panes<G: FunctionInput<Self>>(
@@ -122,7 +122,7 @@ impl<F: StoredFunction, const LEN: usize> PaneFunction for AsWords<F, LEN> {
 }
 
 /// A function over values, none of which are excluded. The number of values is therefore known
-/// without counting.
+/// without counting them.
 struct NonNullFunction<F>(PhantomData<F>);
 
 impl<T: OutputValue + Send + Sync, F: Function<Input = T, State = CountedValue<T>>> PaneFunction

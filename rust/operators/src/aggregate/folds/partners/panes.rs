@@ -18,8 +18,8 @@ use crate::aggregate::output::{OutputColumn, OutputValue};
 use crate::driver::{Driver, Stopped};
 use crate::interval::{self, PartnerColumns, Partners};
 
-/// The minimum number of right rows that are folded together. The values and states of this many
-/// rows fit in a second-level cache.
+/// The minimum number of right rows that are folded together. This many rows' values and states fit
+/// in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
 /// A function in the form that is used for panes. Its states can be stored unchanged.
@@ -48,7 +48,7 @@ struct PaneStates<S> {
     prefixes: Pages<S>,
     /// For each row, the combined state of the rows from this row through the pane's end.
     suffixes: Pages<S>,
-    /// The state of each row alone, if rows can prevail.
+    /// Each row's own state, if rows can prevail.
     alone: Option<Pages<S>>,
 }
 

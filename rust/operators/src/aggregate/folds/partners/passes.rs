@@ -1,7 +1,7 @@
 //! Passes over the rows of both sides in time order.
 //!
-//! A pass visits the rows of both sides in a pane, merged by time. A right row changes the state of
-//! its key. A left row is visited at the end of its interval. The left row copies its key's current
+//! A pass visits the rows of both sides in a pane, merged by time. A right row updates its key's
+//! state. A left row is visited at the end of its interval. The left row copies its key's current
 //! state, which covers a prefix of the pane. Another pass runs backward, visits left rows at the
 //! starts of their intervals, and yields the suffixes.
 //!
@@ -35,7 +35,7 @@ use crate::rows::interval::LeftReach;
 /// The approximate number of rows from both sides in a task.
 const TASK: usize = if cfg!(test) { 8 } else { 1 << 15 };
 
-/// The number of right rows whose words are written at a time. The rows are then merged while their
+/// The number of right rows whose words are written in one go. The rows are then merged while their
 /// words are still in a cache.
 const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
@@ -48,7 +48,7 @@ const AHEAD: usize = 16;
 /// States are prefetched if they take up at least this many bytes in total.
 const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 
-/// Sums of times and distances above this limit can overflow.
+/// If times or distances exceed this limit, their sums can overflow.
 const FAR: u64 = 1 << 61;
 
 /// The rows of both sides, with keys and in time order, and the panes of the right rows.
@@ -56,7 +56,7 @@ pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
     key_count: usize,
-    /// The distances from a left row's time to the start and the end of its interval.
+    /// The distances from a left row's time to the start and end of its interval.
     ends: (i64, i64),
     /// The length of intervals, which is also the length of panes.
     length: u64,
@@ -281,7 +281,7 @@ struct Directions<const WORDS: usize> {
     backward: Merge<WORDS>,
 }
 
-/// The loops for states that fit in a second-level cache, and the loops for a larger number of
+/// One set of loops for states that fit in a second-level cache, and another for larger numbers of
 /// states.
 #[derive(Clone, Copy)]
 struct Merges<const WORDS: usize> {
@@ -352,7 +352,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
         }
     }
 
-    /// Resets the states that these right rows have changed.
+    /// Resets the states that these right rows have updated.
     fn make_empty(&mut self, rows: Range<usize>) {
         let empty = self.empty;
         if rows.len() >= self.states.len() {
@@ -422,7 +422,7 @@ struct PassRows<'a, const WORDS: usize> {
     reach: i64,
 }
 
-/// Processes the rows in order until one side has no more rows. A right row changes its key's
+/// Processes the rows in order until one side has no more rows. A right row updates its key's
 /// state. For a left row, its key's state is written. Returns the number of left rows that were
 /// processed.
 fn merge<const WORDS: usize, const OPERATIONS: u8, const FORWARD: bool, const MANY: bool>(

@@ -69,7 +69,7 @@ pub(in crate::aggregate) trait OfWords: Function {
 /// One word of each right row's state.
 pub(in crate::aggregate) struct Word<'a> {
     pub(super) operation: Operation,
-    /// Functions of one family have the same words if they read the same memory.
+    /// Functions in the same family have the same words if they read the same memory.
     source: Option<(TypeId, Memory, usize)>,
     pub(super) write: Box<Write<'a>>,
 }
@@ -90,8 +90,8 @@ pub(in crate::aggregate) struct WordFunction<'a> {
 type Make = fn(Vec<usize>) -> Box<dyn OfBlocks>;
 
 impl<'a> WordFunction<'a> {
-    /// The words of a function. Functions of one family have the same words if they read the same
-    /// memory.
+    /// The words of a function. Functions in the same family have the same words if they read the
+    /// same memory.
     pub(super) fn new<F: OfWords, Family: 'static, G: FunctionInput<F>>(input: &'a G) -> Self {
         let mask = input.mask(0);
         let word = |(at, &operation): (usize, &Operation)| Word {

@@ -15,7 +15,7 @@ use crate::driver::{Driver, Stopped};
 /// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// The distance between the rows whose times are sampled to decide where to cut a source.
+/// The distance between sampled rows. Their times determine where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
 /// The partial or cell of each row in a part.

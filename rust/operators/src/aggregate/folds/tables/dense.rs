@@ -2,9 +2,9 @@
 //! index given by its key.
 //!
 //! If a slice contains about as many rows per source as there are keys, or more, there is no
-//! advantage in numbering the keys that occur ([`cells`](super::cells)). The rows of all sources in
-//! a slice are added source by source. The states to which they are added stay in the first-level
-//! cache. The states of keys that occurred become the slice's cells.
+//! advantage in numbering the keys that occur ([`cells`](super::cells)). All sources' rows in a
+//! slice are added, one source after another. The states to which they are added stay in the
+//! first-level cache. The states of the keys that occur become the slice's cells.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ use crate::aggregate::states::functions::{Function, RowOrder};
 const MOST_KEYS: usize = 1 << 13;
 
 /// The acceptable number of unneeded combinations per row. A combination is unneeded if its key is
-/// absent. A combination costs a tenth as much as adding a row.
+/// absent. A combination takes a tenth of the time needed to add a row.
 const KEYS_A_ROW: usize = 4;
 
 /// The rows of a part, sorted by slice and then by source.

@@ -1,4 +1,4 @@
-//! The fold of one function in the pass over tables. The functions fold a part one after the other,
+//! The fold of one function in the pass over tables. The functions fold a part one after another,
 //! while the cells of the part's rows are in the cache.
 
 use std::any::Any;

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! All suffixes of a block are computed once, working backward from the end of the block, and then
-//! kept. Slices then move from the suffix to the prefix one by one. A cell is therefore combined
-//! twice. A result costs one combination regardless of the window size, and no function needs an
+//! kept. Slices then move from the suffix to the prefix one by one. Each cell is therefore combined
+//! twice. A result takes one combination regardless of the window size, and no function needs an
 //! inverse. The method is van Herk's, from "A fast algorithm for local minimum and maximum filters
 //! on rectangular and octagonal kernels" (1992), applied to whole columns of keys. Which states are
 //! combined, and in which order, depends only on the slice numbers. Floating-point results are
@@ -333,7 +333,7 @@ impl<'a> Writer<'a> {
         self.apply(&mut steps, block, announce)
     }
 
-    /// Writes the results of further steps after the existing results.
+    /// Appends the results of further steps to the existing results.
     fn apply<E>(
         &mut self,
         steps: &mut WindowSteps,

@@ -360,8 +360,8 @@ pub(crate) fn within() -> impl Strategy<Value = Within> {
     (band(), band()).prop_map(|(one, other)| [one, other])
 }
 
-/// Asserts that a join of two streams returns the same rows as the loop. The rows can be in any
-/// order unless the join is ordered.
+/// Asserts that a join of two streams returns the same rows as the loop. If the join is not
+/// ordered, the rows can be in any order.
 pub(crate) fn assert_right(
     rows: &[Row],
     window: Retention,
