@@ -102,8 +102,8 @@ impl<'a> Groups<'a> {
         self.numbers
     }
 
-    /// Copies the value of each row to the row's position in `out`. The values are given in group
-    /// order. Rows without a key get the default value.
+    /// Copies each row's value to the row's position in `out`. The values are given in group order.
+    /// Rows without a key get the default value.
     pub(crate) fn put_by_row<T: Value>(
         &self,
         values: Pages<T>,

@@ -18,8 +18,8 @@ use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_
 use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows that a task sorts or checks at a time. This number is small enough for a stop
-/// to be noticed soon.
+/// The number of rows that a task sorts or checks at a time. This number is small enough that a
+/// request to stop is noticed quickly.
 const TASK_ROWS: usize = 1 << 18;
 
 /// The maximum number of rows that are sorted without partitioning. At 16 bytes per row, this many
@@ -32,7 +32,8 @@ const FEW_ROWS: usize = 16;
 /// If a bucket has more words than this, moving them to their positions one by one takes too long.
 const CROWDED: u32 = 32;
 
-/// The target number of rows in a time range. That many rows can be sorted in the smallest cache.
+/// The target number of rows in a time range. This many rows can be sorted within the smallest
+/// cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
 /// Sorts each group by time with a stable sort. Returns whether all groups were already sorted. Row
@@ -107,7 +108,7 @@ fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     }
 }
 
-/// Sorts rows in a cache. If a row's time and position fit in one word together, words are sorted
+/// Sorts rows in a cache. If a row's time and position fit together in one word, words are sorted
 /// instead of pairs.
 fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
@@ -242,8 +243,8 @@ pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
     rows / key_count.max(1) > CACHED_ROWS / 2
 }
 
-/// Sorts rows that have few keys, with many rows per key. The rows are partitioned by key and time
-/// range in one step.
+/// Sorts rows with few keys and many rows per key. The rows are partitioned by key and time range
+/// in one step.
 pub(super) fn sort_by_key(
     keys: &[u32],
     ts: &[i64],
@@ -328,7 +329,7 @@ impl RowsByRange {
     }
 }
 
-/// Returns the earliest and the latest time.
+/// Returns the earliest and latest times.
 fn span(ts: &[i64]) -> (i64, i64) {
     // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))

@@ -5,9 +5,9 @@
 //! of the last window that begins before this time, or it has started since that window began.
 //!
 //! A new window begins once as many rows have ended in the current window as are still open. Until
-//! then, more than half of the rows that were listed or have started since are still open. The new
-//! list has no more entries than the number of rows that have ended in the current window. All
-//! lists together therefore have at most as many entries as there are rows.
+//! then, more than half of the rows that were listed or that started later are still open. The new
+//! list has no more entries than the number of rows that have ended in the current window. So the
+//! lists together have no more entries than there are rows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -202,14 +202,13 @@ impl OverlapWindows {
     }
 }
 
-/// Converts a position in the lists to 32 bits. The lists have at most as many entries as there are
-/// rows.
+/// Converts a position in the lists to 32 bits. The lists have no more entries than there are rows.
 fn place(at: usize) -> u32 {
     u32::try_from(at).expect("rows must not end before they start")
 }
 
 impl KeyWindows {
-    /// Adds the windows of a key whose rows are at the positions `at`.
+    /// Adds the windows of a key whose rows are at positions `at`.
     fn add(
         &mut self,
         starts: &[i64],

@@ -60,12 +60,13 @@ fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
-/// Information about the new rows that the window is searched for.
+/// Information about the new rows whose matches are searched for in the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// `true` if the window grows with these rows. Its last positions may then not fill a block.
+    /// `true` if the window grows with these rows. In a growing window, the last positions may not
+    /// fill a block.
     pub(crate) is_growing: bool,
 }
 
@@ -179,8 +180,8 @@ impl Index {
             + of_second
     }
 
-    /// Like [`ScanColumns::find`], finds rows in the indexed window, and returns the number of
-    /// positions that were read.
+    /// Like [`ScanColumns::find`], but finds rows in the indexed window. Returns the number of
+    /// positions read.
     pub(crate) fn find(
         &self,
         window: &ScanColumns,

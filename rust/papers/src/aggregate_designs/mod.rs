@@ -51,8 +51,8 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::{Driver, Stopped};
 use winsets::updated;
 
-/// Determines how rows are aggregated into the states of slices. All designs return the same
-/// results as the slice-based algorithm.
+/// Determines how rows are aggregated into slice states. All designs return the same results as the
+/// slice-based algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiwayDesign {
     /// Each source has a queue with a lock; one thread merges rows and updates windows.

@@ -203,8 +203,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results. Then does the work that was deferred until this point. Returns `false` if
-    /// the results cannot be sent yet; in that case, the node handles no further messages.
+    /// Sends the results. Then does the work deferred until this point. Returns `false` if the
+    /// results cannot be sent yet; in that case, the node handles no further messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

@@ -39,7 +39,7 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! 5. *Remove*: the thread removes some rows of either side for which no task searches any more.
+//! 5. *Remove*: the thread removes some rows on either side that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue. In the
 //! paper, they are recorded when the row is assigned to a thread. These boundaries are computed
@@ -133,9 +133,9 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first row.
     first: u32,
-    /// The keys of the rows. The key of a row that cannot match anything has no meaning.
+    /// The keys of the rows. The key of a row that cannot match anything is meaningless.
     keys: Vec<i64>,
-    /// Marks the rows that can match anything. Empty if all rows can.
+    /// Marks the rows that can have matches. Empty if all rows can.
     joins: Vec<bool>,
     /// The rows that are in the index. The edge is the first row that may not be in the index.
     indexed: Prefix,
@@ -486,7 +486,7 @@ fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     places
 }
 
-/// Returns the rows of a side that can match anything.
+/// Returns a side's rows that can have matches.
 fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
     let own = rows.iter().filter(move |row| row.side == side);
     own.filter_map(|row| Some(Entry { key: row.key?, row: row.number }))
