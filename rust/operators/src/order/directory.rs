@@ -1,7 +1,7 @@
 //! Finds a value's position among a key's sorted values. An approximate position is computed first,
 //! and the search starts from there.
 //!
-//! Each key's value range is divided into *stretches* of equal length. There are about as many
+//! Each key's value range is divided into equal-length *stretches*. There are about as many
 //! stretches as values. The first position of each stretch is recorded. A value's position is
 //! therefore between the start of its stretch and the start of the next stretch.
 //!
@@ -434,8 +434,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// The left rows that are being looked up. For each row, the block contains the first and last
-/// values in the row's run, the stretches of both values, and the positions of these stretches.
+/// The left rows being looked up. For each row, the block contains the first and last values in the
+/// row's run, the stretches of both values, and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],

@@ -3,9 +3,9 @@
 //! A row of the longest run determines where all runs are cut. All rows before the cuts precede all
 //! rows after them. The rows are first cut in two at the middle of the longest run. Each half is
 //! then cut in the same way, and so on, until each stretch is small enough for one thread. Each
-//! thread cuts slabs off the front of its stretch and [merges](Slabs) each slab. A slab fits in a cache. To
-//! find a cut, the thread guesses a position and reads the times around it. These times are needed
-//! soon anyway.
+//! thread cuts slabs off the front of its stretch and [merges](Slabs) each slab. A slab fits in a
+//! cache. To find a cut, the thread guesses a position and reads the times around it. These times
+//! are needed soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -33,7 +33,7 @@ const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 /// The maximum number of rows merged together, however inaccurate a guess is.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
-/// The number of time values that are read around a guess.
+/// The number of time values read around a guess.
 const AROUND: usize = 32;
 
 /// Rows that are consecutive in the merged order of all runs, stored as one range per run.
@@ -44,8 +44,8 @@ pub struct Stretch {
 }
 
 /// Divides the rows of sorted runs into consecutive stretches. The rows are ordered by time, then
-/// by run, then by position. A stretch has at most `most` rows, or at most `runs.len()` rows if that
-/// is more. Returns `None` if the times of any run are not sorted.
+/// by run, then by position. A stretch has at most `most` rows, or at most `runs.len()` rows if
+/// that is more. Returns `None` if the times of any run are not sorted.
 ///
 /// # Panics
 ///

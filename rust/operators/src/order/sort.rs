@@ -23,10 +23,10 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 const TASK_ROWS: usize = 1 << 18;
 
 /// The maximum number of rows that are sorted without partitioning. At 16 bytes per row, this many
-/// rows take up half of a 2 MiB cache.
+/// rows fill half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
-/// The maximum number of rows that are sorted in place.
+/// The maximum number of rows sorted in place.
 const FEW_ROWS: usize = 16;
 
 /// If a bucket has more words than this, moving them to their positions one by one takes too long.
@@ -37,7 +37,7 @@ const CROWDED: u32 = 32;
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
 /// Sorts each group by time with a stable sort. Returns whether all groups were already sorted. Row
-/// numbers, if any, are moved together with their times.
+/// numbers, if any, are moved along with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
@@ -234,7 +234,7 @@ pub(super) struct SortedRows {
     pub(super) ts: Pages<i64>,
     /// The row numbers, if they were requested.
     pub(super) numbers: Option<Pages<u32>>,
-    /// `true` if the row numbers of each key are known to be in ascending order.
+    /// `true` if each key's row numbers are known to be in ascending order.
     pub(super) ascending: bool,
 }
 

@@ -20,7 +20,7 @@ use crate::order::{Groups, gallop};
 /// finding a window.
 const ENDED: u32 = 8;
 
-/// The right rows that a left row is compared with.
+/// The right rows with which a left row is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(super) struct WindowReach {
@@ -55,7 +55,7 @@ pub(super) struct OverlapWindows {
     ends: Pages<i64>,
     /// The number of the row at each position. `None` if positions are row numbers.
     numbers: Option<Pages<u32>>,
-    /// `true` if the row numbers of each key are in ascending order.
+    /// `true` if each key's row numbers are in ascending order.
     ascending: bool,
 }
 
@@ -148,7 +148,7 @@ impl OverlapWindows {
         self.windows[window as usize].first
     }
 
-    /// Returns the number of right rows that a left row is compared with.
+    /// Returns the number of right rows with which a left row is compared.
     #[inline]
     pub(super) fn candidates(&self, reached: WindowReach) -> usize {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);

@@ -11,7 +11,7 @@
 //! block then has few candidates outside the run, and a run touches few blocks. The candidates in a
 //! block are adjacent, so their positions and second-column values can be scanned. If a row's range
 //! has too many candidates, the row is compared with the whole run instead. In a growing window,
-//! positions that do not fill a block yet are also compared.
+//! positions that do not yet fill a block are also compared.
 
 use std::ops::Range;
 
@@ -32,7 +32,8 @@ const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 
-/// With fewer pairs than this, an index does not save enough to justify the cost of a sample.
+/// If there are fewer pairs than this, an index does not save enough to justify the cost of a
+/// sample.
 const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
 /// The size of the sample from which costs are estimated: the number of new rows, and the number of

@@ -88,7 +88,7 @@ impl Term {
     ///
     /// # Panics
     ///
-    /// Panics if the numbers have a different type from the existing ones.
+    /// Panics if the numbers differ in type from the existing ones.
     pub fn append(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.append(left);
         self.right.append(right);

@@ -100,7 +100,7 @@ impl Operand {
     ///
     /// # Panics
     ///
-    /// Panics if the number has a different type from the existing ones.
+    /// Panics if the number differs in type from the existing ones.
     pub(super) fn push(&mut self, from: &Operand, row: usize) {
         let before = self.numbers.len();
         match (&mut self.numbers, &from.numbers) {

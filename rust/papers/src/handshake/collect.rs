@@ -28,7 +28,7 @@ pub struct Collector {
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// The number of results that have been taken, for the node to read.
+    /// The number of results that the collector has taken, for the node to read.
     pub(super) mark: Arc<HighWater>,
 }
 

@@ -1,8 +1,8 @@
 //! The entry of the chain. Rows wait here until the chain has room for them.
 //!
 //! The end nodes' threads feed the chain after they have made room in it. The caller feeds the
-//! chain when it adds rows. The chain is therefore fed as long as rows are waiting, even between
-//! calls.
+//! chain whenever it adds rows. The chain is therefore fed as long as rows are waiting, even
+//! between calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

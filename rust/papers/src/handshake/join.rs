@@ -241,8 +241,8 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Returns the next results. These are the results for some of the rows in flight, or all
-    /// results found before a pause. In the original algorithm, some results of a row are returned
-    /// only after later rows have arrived.
+    /// results found before a pause. In the original algorithm, some of a row's results are
+    /// returned only after later rows have arrived.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;

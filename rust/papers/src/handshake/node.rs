@@ -68,9 +68,9 @@ pub(super) struct Then<L, R> {
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) to: Sender<Vec<ResultPair>>,
-    /// The number of results that were sent.
+    /// The number of results sent.
     pub(super) sent: u64,
-    /// The number of results that were taken. The collector raises this mark.
+    /// The number of results taken. The collector raises this mark.
     pub(super) taken: Arc<HighWater>,
 }
 

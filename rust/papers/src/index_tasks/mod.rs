@@ -175,8 +175,8 @@ pub struct TaskJoin {
     leaving: Vec<LeavingRows>,
     /// The results of each completed task.
     results: Vec<Lock<Option<Results>>>,
-    /// The approximate number of matches found, and the number at which no more tasks are handed
-    /// out.
+    /// The approximate number of matches found so far, and the number at which no more tasks are
+    /// handed out.
     matches: Counter,
     enough: usize,
     output: TryLock<Output>,
@@ -253,7 +253,7 @@ impl TaskJoin {
     }
 
     /// Returns a worker, which does the work of one thread. Any number of workers may take turns.
-    /// Comparisons are counted separately for each worker number.
+    /// Comparisons are counted per worker number.
     pub fn worker(&self, nth: usize) -> Worker<'_> {
         Worker { join: self, nth, merge: None, indexes: Indexes::default() }
     }
@@ -265,7 +265,8 @@ impl TaskJoin {
         std::mem::take(&mut self.output.get_mut().pieces)
     }
 
-    /// Returns the matches that have not been taken yet, grouped by row and sorted by number.
+    /// Returns the matches that have not been taken yet, grouped by row and sorted by number within
+    /// each row.
     pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
         let sorted = |numbers: &[u32], row: &TaskRow| {
             let mut numbers = numbers.to_vec();

@@ -15,9 +15,9 @@
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in epochs instead of one by one, and a gate has made each epoch ready. All rows
-//!    of an epoch are stored before any row is compared, so each row's window has to end just
-//!    before that row.
+//! 1. Rows arrive in epochs, which a gate has made ready, instead of one by one. All rows of an
+//!    epoch are stored before any row is compared, so each row's window has to end just before that
+//!    row.
 //! 2. A pair is compared if its rows are within the window. In the paper, a row can also be
 //!    compared with rows that have just left its window, because of the order of the steps (section
 //!    III).
