@@ -140,7 +140,7 @@ impl<T> Cursor<T> {
     /// # Safety
     ///
     /// The cursor's nodes begin before `start`, and neither they nor later nodes are freed during
-    /// the call (H1). The value is not taken while borrowed.
+    /// the call (H1). The value is not taken while it is borrowed.
     #[inline]
     pub(super) unsafe fn find(&mut self, start: i64, new: fn() -> T) -> &T {
         // SAFETY: the caller guarantees that the cursor's nodes exist.
