@@ -4,7 +4,7 @@
 /// not identify the better one.
 const SAMPLE: usize = 1 << 11;
 
-/// Returns evenly spaced rows of a side as its sample.
+/// Returns a sample of evenly spaced rows from a side.
 pub(crate) fn sample(rows: usize) -> std::iter::StepBy<std::ops::Range<usize>> {
     (0..rows).step_by(rows.div_ceil(SAMPLE).max(1))
 }

@@ -11,7 +11,7 @@ pub enum IndexKind {
     /// A PIM-Tree.
     PimTree {
         /// The subindexes are merged once their row count reaches this fraction of the window's row
-        /// count. The fraction must be above 0 and at most 1.
+        /// count. The fraction must be greater than 0 and at most 1.
         merge_ratio: f64,
         /// The depth of the subindexes. `None` means the smallest depth at which each subindex
         /// holds about one leaf's worth of rows.
@@ -20,7 +20,7 @@ pub enum IndexKind {
     /// An IM-Tree.
     ImTree {
         /// The B+-tree is merged once its row count reaches this fraction of the window's row
-        /// count. The fraction must be above 0 and at most 1.
+        /// count. The fraction must be greater than 0 and at most 1.
         merge_ratio: f64,
     },
     /// A B+-tree.

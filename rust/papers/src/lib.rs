@@ -1,5 +1,5 @@
-//! Joins, aggregations and data structures as published in papers, for comparison with those of
-//! tidegate. This crate is used only by calls that specify an `algorithm`.
+//! Joins, aggregations and data structures as published in papers, for comparison with tidegate's
+//! own. This crate is used only by calls that specify an `algorithm`.
 //!
 //! ```text
 //!  structures             row_gate   hive     time_travel   trees

@@ -8,7 +8,7 @@ use tidegate_structures::memory;
 /// many values.
 const FIRST: usize = if cfg!(any(test, loom)) { 4 } else { 16 };
 
-/// The number of pieces. Together, the pieces have room for all numbers below 2^31.
+/// The number of pieces. Together, the pieces have room for all values numbered below 2^31.
 const PIECES: usize = 27;
 
 /// Values by number. Values never move.

@@ -1,7 +1,7 @@
 //! Finds a value's position among a key's sorted values. An approximate position is computed first,
 //! and the search starts from there.
 //!
-//! Each key's value range is divided into *stretches* of equal length. There are about as many
+//! Each key's value range is divided into equal-length *stretches*. There are about as many
 //! stretches as values. The first position of each stretch is recorded. A value's position is
 //! therefore between the start of its stretch and the start of the next stretch.
 //!
@@ -14,13 +14,13 @@
 //!
 //! Most values may be concentrated in a few stretches, for example if the data spans several years
 //! but all times fall on a few days. Values are therefore first divided into *segments* of a few
-//! hundred values, and each segment has its own stretches. The segment of a value is found by a
-//! binary search.
+//! hundred values, and each segment has its own stretches. A value's segment is found by binary
+//! search.
 //!
 //! Looking up the positions of unsorted rows is faster than sorting the rows, because several
-//! lookups can wait for memory at the same time. Unsorted values that are evenly distributed do not
-//! have to be sorted either. Such values are distributed into stretches by counting, and only the
-//! few stretches with many values are sorted.
+//! lookups can wait for memory at the same time. Unsorted values need no sorting either if they are
+//! evenly distributed. Such values are distributed into stretches by counting, and only the few
+//! stretches with many values are sorted.
 //!
 //! # Trade-offs
 //!
@@ -39,8 +39,8 @@ use super::sort::{RowsByRange, are_many};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::rows::interval::LeftReach;
 
-/// The number of rows that are looked up together. With half as many or twice as many rows, a
-/// lookup takes 1.5 times as long.
+/// The number of rows looked up together. With half as many or twice as many rows, a lookup takes
+/// 1.5 times as long.
 const BLOCK: usize = 8;
 
 /// The number of left rows in a task. Tasks are small enough for a stop to be noticed soon and for
@@ -68,8 +68,7 @@ const SEGMENT: usize = if cfg!(test) { 16 } else { 1 << 9 };
 const FULL: usize = 8;
 const UNEVEN: usize = 8;
 
-/// The position at which each stretch begins, for all keys. The stretches of a key are in value
-/// order.
+/// The position at which each stretch begins, for all keys. A key's stretches are in value order.
 #[derive(Debug)]
 pub(crate) struct Directory<'a> {
     /// The values are sorted within each stretch that has more than [`FEW`] values.
@@ -116,7 +115,7 @@ impl Segment {
     }
 }
 
-/// Returns whether many of the values are in crowded stretches, judging by a sample.
+/// Estimates from a sample whether many of the values are in crowded stretches.
 fn are_crowded(values: &[i64]) -> bool {
     const SAMPLES: usize = 32;
     if values.len() <= 2 * SEGMENT {
@@ -229,7 +228,8 @@ impl<'a> Directory<'a> {
     }
 
     /// Creates a directory of unsorted values. Evenly distributed values are moved twice: first to
-    /// their range, then to their stretch. The second move stays within a cache.
+    /// their range, then to their stretch. During the second move, a range's values stay in
+    /// a cache.
     fn spread(
         keys: &[u32],
         values: &[i64],
@@ -307,7 +307,7 @@ struct Spread<'a> {
 }
 
 impl Spread<'_> {
-    /// Groups the values by stretch. If a stretch has many values, these values are sorted.
+    /// Groups the values by stretch. A stretch's values are sorted if there are many of them.
     fn run(self) {
         let Spread { low, shift, bits, places, mut values, ends } = self;
         let mask = (1_u64 << bits) - 1;
@@ -434,8 +434,8 @@ struct DirectorySearch<'a, R, T> {
     runs: &'a mut [Slot<T>],
 }
 
-/// The left rows that are being looked up. For each row, the block contains the first and last
-/// values in the row's run, the stretches of both values, and the positions of these stretches.
+/// The left rows being looked up. For each row, the block contains the first and last values in the
+/// row's run, the stretches of both values, and the positions of these stretches.
 #[derive(Clone, Copy, Default)]
 struct LeftBlock {
     values: [[i64; 2]; BLOCK],

@@ -1,5 +1,5 @@
-//! Follows the rows of each key in time order. Each row starts at the position that the previous
-//! row with the same key has reached.
+//! Follows the rows of each key in time order. Each row starts at the position reached by the
+//! previous row with the same key.
 //!
 //! If all rows on a side are in time order, each thread stores a position for each key. Otherwise,
 //! the rows are grouped by key, and each group is followed from its start.
@@ -20,8 +20,8 @@ const TASK_ROWS: usize = 1 << 16;
 /// positions take up a large part of a 2 MiB cache.
 const CURSORS: usize = 1 << 16;
 
-/// Finds a result for each row, starting at the position that an earlier row with the same key has
-/// reached.
+/// Finds a result for each row, starting at the position reached by an earlier row with the same
+/// key.
 pub(crate) trait Follow: Sync {
     /// The type of positions.
     type Place: Copy + Default + Send;
@@ -157,7 +157,7 @@ fn by_group<F: Follow>(
     side.put_by_row(by_group.written(), found, driver)
 }
 
-/// The positions of a task. The first position can be within a group.
+/// The positions of a task. The first position can be in the middle of a group.
 struct ByGroup<'a, 'b, F: Follow> {
     follow: &'a F,
     side: &'a Groups<'b>,

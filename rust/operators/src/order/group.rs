@@ -21,7 +21,7 @@ pub(crate) trait Value: Pod + Default + Send + Sync {}
 
 impl<T: Pod + Default + Send + Sync> Value for T {}
 
-/// The rows of a side, sorted by key, then time, then row number.
+/// A side's rows, sorted by key, then time, then row number.
 #[derive(Debug)]
 pub(crate) struct Groups<'a> {
     /// The position at which each key's rows start, followed by the number of rows that have a key.
@@ -102,8 +102,8 @@ impl<'a> Groups<'a> {
         self.numbers
     }
 
-    /// Copies the value of each row to the row's position in `out`. The values are given in group
-    /// order. Rows without a key get the default value.
+    /// Copies each row's value to the row's position in `out`. The values are given in group order.
+    /// Rows without a key get the default value.
     pub(crate) fn put_by_row<T: Value>(
         &self,
         values: Pages<T>,
@@ -160,7 +160,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The times of a side, sorted by key and then by time. This type is like [`Groups`] without row
+/// A side's times, sorted by key and then by time. This type is like [`Groups`] without row
 /// numbers, but takes less work to create.
 #[derive(Debug)]
 pub(crate) struct OrderedTimes<'a> {
@@ -206,8 +206,8 @@ impl<'a> OrderedTimes<'a> {
     }
 }
 
-/// Sorts the rows of a side by key and then by time. If row numbers are requested, they are moved
-/// together with the times.
+/// Sorts a side's rows by key and then by time. If row numbers are requested, they are moved along
+/// with the times.
 fn sort_side(
     keys: &[u32],
     ts: &[i64],

@@ -2,10 +2,10 @@
 //!
 //! A row of the longest run determines where all runs are cut. All rows before the cuts precede all
 //! rows after them. The rows are first cut in two at the middle of the longest run. Each half is
-//! then cut in the same way, and so on, down to stretches that threads process. Each thread cuts
-//! slabs off the front of its stretch and [merges](Slabs) each slab. A slab fits in a cache. To
-//! find a cut, the thread guesses a position and reads the times around it. These times are needed
-//! soon anyway.
+//! then cut in the same way, and so on, until each stretch is small enough for one thread. Each
+//! thread cuts slabs off the front of its stretch and [merges](Slabs) each slab. A slab fits in a
+//! cache. To find a cut, the thread guesses a position and reads the times around it. These times
+//! are needed soon anyway.
 //!
 //! ```text
 //! run 0   1 4 | 4 7 9         cut before the second 4 of run 0: the equal time of a later run
@@ -21,19 +21,19 @@ use tidegate_structures::memory::gather::prefetch;
 use super::group::are_sorted;
 use crate::driver::{Driver, Stopped};
 
-/// The maximum number of runs that are merged. With more runs, most rows of a slab would each be
-/// from a different run.
+/// The maximum number of runs that can be merged. With more runs, most rows in a slab would come
+/// from different runs.
 pub const MAX_RUNS: usize = 1 << 12;
 
-/// The number of rows that are merged together.
+/// The number of rows merged together.
 const SLAB_ROWS: usize = 1 << 12;
-/// The number of rows per run that are merged together, if there are many runs.
+/// The number of rows per run that are merged together if there are many runs.
 const SLAB_ROWS_PER_RUN: usize = 1 << 4;
 
-/// The maximum number of rows that are merged together, no matter how inaccurate a guess is.
+/// The maximum number of rows merged together, however inaccurate a guess is.
 const MOST_SLAB_ROWS: usize = 1 << 15;
 
-/// The number of time values that are read around a guess.
+/// The number of time values read around a guess.
 const AROUND: usize = 32;
 
 /// Rows that are consecutive in the merged order of all runs, stored as one range per run.
@@ -44,8 +44,8 @@ pub struct Stretch {
 }
 
 /// Divides the rows of sorted runs into consecutive stretches. The rows are ordered by time, then
-/// by run, then by position. A stretch has at most `most` rows, or at most as many rows as there
-/// are runs, whichever is more. Returns `None` if the times of any run are not sorted.
+/// by run, then by position. A stretch has at most `most` rows, or at most `runs.len()` rows if
+/// that is more. Returns `None` if the times of any run are not sorted.
 ///
 /// # Panics
 ///
@@ -118,7 +118,7 @@ impl Stretch {
         }
     }
 
-    /// Removes about `share` rows from the front, or all rows if not many more are left.
+    /// Removes about `share` rows from the front, or all rows if only a few more are left.
     fn cut_off(&mut self, runs: &[&[i64]], share: usize) -> Stretch {
         if self.rows <= share + share / 2 {
             return std::mem::replace(self, Stretch::of(Vec::new()));
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Checks the result of merging the runs in one stretch, from which slabs are cut off.
+    /// Checks the result of merging the runs of one stretch, slab by slab.
     fn check(runs: &[Vec<i64>]) {
         let runs: Vec<&[i64]> = runs.iter().map(Vec::as_slice).collect();
         let rows =

@@ -39,8 +39,8 @@ pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Sto
     Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
 }
 
-/// Searches like [`gallop`], but is meant for moves of only a few positions. No branch depends
-/// on the distance. This function is intended for loops that are compiled for wide instructions.
+/// Searches like [`gallop`], but is meant for moves of only a few positions. No branch depends on
+/// the distance. This function is intended for loops that are compiled to vector instructions.
 #[inline(always)]
 pub(crate) fn step(ts: &[i64], from: u32, before: impl Fn(i64) -> bool) -> u32 {
     const BLOCK: usize = 8;

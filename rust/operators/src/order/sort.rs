@@ -18,25 +18,26 @@ use tidegate_structures::memory::partition::{MAX_BUCKETS, NO_KEY, ranges, split_
 use super::group::{are_sorted, partition, split_some};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows that a task sorts or checks at a time. This number is small enough for a stop
-/// to be noticed soon.
+/// The number of rows that a task sorts or checks at a time. This number is small enough that a
+/// request to stop is noticed quickly.
 const TASK_ROWS: usize = 1 << 18;
 
 /// The maximum number of rows that are sorted without partitioning. At 16 bytes per row, this many
-/// rows take up half of a 2 MiB cache.
+/// rows fill half of a 2 MiB cache.
 const CACHED_ROWS: usize = 1 << 16;
 
-/// The maximum number of rows that are sorted in place.
+/// The maximum number of rows sorted in place.
 const FEW_ROWS: usize = 16;
 
 /// If a bucket has more words than this, moving them to their positions one by one takes too long.
 const CROWDED: u32 = 32;
 
-/// The target number of rows in a time range. That many rows can be sorted in the smallest cache.
+/// The target number of rows in a time range. This many rows can be sorted within the smallest
+/// cache.
 const RANGE_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 9 };
 
 /// Sorts each group by time with a stable sort. Returns whether all groups were already sorted. Row
-/// numbers, if any, are moved together with their times.
+/// numbers, if any, are moved along with their times.
 pub(crate) fn sort_groups(
     starts: &[u32],
     ts: &mut [i64],
@@ -107,7 +108,7 @@ fn insert(ts: &mut [i64], numbers: &mut [u32]) {
     }
 }
 
-/// Sorts rows in a cache. If a row's time and position fit in one word together, words are sorted
+/// Sorts rows in a cache. If a row's time and position fit together in one word, words are sorted
 /// instead of pairs.
 fn sort_cached(ts: &mut [i64], numbers: &mut [u32], scratch: &mut Scratch) {
     let (low, high) = span(ts);
@@ -233,7 +234,7 @@ pub(super) struct SortedRows {
     pub(super) ts: Pages<i64>,
     /// The row numbers, if they were requested.
     pub(super) numbers: Option<Pages<u32>>,
-    /// `true` if the row numbers of each key are known to be in ascending order.
+    /// `true` if each key's row numbers are known to be in ascending order.
     pub(super) ascending: bool,
 }
 
@@ -242,8 +243,8 @@ pub(super) fn are_many(rows: usize, key_count: usize) -> bool {
     rows / key_count.max(1) > CACHED_ROWS / 2
 }
 
-/// Sorts rows that have few keys, with many rows per key. The rows are partitioned by key and time
-/// range in one step.
+/// Sorts rows with few keys and many rows per key. The rows are partitioned by key and time range
+/// in one step.
 pub(super) fn sort_by_key(
     keys: &[u32],
     ts: &[i64],
@@ -328,7 +329,7 @@ impl RowsByRange {
     }
 }
 
-/// Returns the earliest and the latest time.
+/// Returns the earliest and latest times.
 fn span(ts: &[i64]) -> (i64, i64) {
     // There is one pass for each, so that both are vectorised.
     (ts.iter().copied().fold(i64::MAX, i64::min), ts.iter().copied().fold(i64::MIN, i64::max))

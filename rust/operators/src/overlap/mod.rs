@@ -12,8 +12,8 @@
 //! 1. *Group* ([`order`](crate::order)): the right rows are partitioned by key, and sorted by start
 //!    within each key. Partners that start within the same left row are then adjacent.
 //! 2. *Windows* ([`windows`]): the other partners start before the left row and are still open when
-//!    it starts. Lists of the open rows are stored for certain times. All lists together have at
-//!    most as many entries as there are rows. A left row with `p` partners is compared with at most
+//!    it starts. For certain times, lists of the open rows are stored. Together, the lists have no
+//!    more entries than there are rows. A left row with `p` partners is compared with at most
 //!    `2 * p` or `p + 7` rows, whichever is more.
 //! 3. *Follow*: finds, for each left row, the last list before its start, and the last right row
 //!    that starts before its end. From one left row of a key to the next, both the list and the
@@ -155,7 +155,7 @@ impl Overlaps {
         self.right_rows
     }
 
-    /// Returns a range of left rows, beginning with `start`, that are compared with at most `most`
+    /// Returns a range of left rows, beginning at `start`, that are compared with at most `most`
     /// right rows in total. If the first row alone exceeds this limit, returns only that row.
     pub fn page(&self, start: usize, most: u64) -> Range<usize> {
         let mut candidates = 0;
@@ -224,8 +224,8 @@ impl Follow for OverlapReach<'_> {
     }
 }
 
-/// Returns the values in the order of positions, given the row number at each position. If
-/// `numbers` is `None`, positions are row numbers.
+/// Returns the values in position order, given the row number at each position. If `numbers` is
+/// `None`, positions are row numbers.
 fn by_place(
     values: &[i64],
     numbers: Option<&[u32]>,

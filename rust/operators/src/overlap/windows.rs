@@ -5,9 +5,9 @@
 //! of the last window that begins before this time, or it has started since that window began.
 //!
 //! A new window begins once as many rows have ended in the current window as are still open. Until
-//! then, more than half of the rows that were listed or have started since are still open. The new
-//! list has no more entries than the number of rows that have ended in the current window. All
-//! lists together therefore have at most as many entries as there are rows.
+//! then, more than half of the rows that were listed or that started later are still open. The new
+//! list has no more entries than the number of rows that have ended in the current window. So the
+//! lists together have no more entries than there are rows.
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
@@ -20,7 +20,7 @@ use crate::order::{Groups, gallop};
 /// finding a window.
 const ENDED: u32 = 8;
 
-/// The right rows that a left row is compared with.
+/// The right rows with which a left row is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(super) struct WindowReach {
@@ -55,7 +55,7 @@ pub(super) struct OverlapWindows {
     ends: Pages<i64>,
     /// The number of the row at each position. `None` if positions are row numbers.
     numbers: Option<Pages<u32>>,
-    /// `true` if the row numbers of each key are in ascending order.
+    /// `true` if each key's row numbers are in ascending order.
     ascending: bool,
 }
 
@@ -148,7 +148,7 @@ impl OverlapWindows {
         self.windows[window as usize].first
     }
 
-    /// Returns the number of right rows that a left row is compared with.
+    /// Returns the number of right rows with which a left row is compared.
     #[inline]
     pub(super) fn candidates(&self, reached: WindowReach) -> usize {
         let [window, next] = [0, 1].map(|nth| self.windows[reached.window as usize + nth]);
@@ -202,14 +202,13 @@ impl OverlapWindows {
     }
 }
 
-/// Converts a position in the lists to 32 bits. The lists have at most as many entries as there are
-/// rows.
+/// Converts a position in the lists to 32 bits. The lists have no more entries than there are rows.
 fn place(at: usize) -> u32 {
     u32::try_from(at).expect("rows must not end before they start")
 }
 
 impl KeyWindows {
-    /// Adds the windows of a key whose rows are at the positions `at`.
+    /// Adds the windows of a key whose rows are at positions `at`.
     fn add(
         &mut self,
         starts: &[i64],

@@ -64,7 +64,7 @@ impl Codes {
     }
 
     /// Appends codes for rows of the operand. Numbers outside the range for which the codes were
-    /// created are assigned the first or the last code.
+    /// created are assigned the first or last code.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) {
         with_values!(&operand.numbers, values => {
             let codes = rows.iter().map(|&row| code(values[row as usize].float(), self.low, self.scale));

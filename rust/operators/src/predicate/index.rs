@@ -11,7 +11,7 @@
 //! block then has few candidates outside the run, and a run touches few blocks. The candidates in a
 //! block are adjacent, so their positions and second-column values can be scanned. If a row's range
 //! has too many candidates, the row is compared with the whole run instead. In a growing window,
-//! positions that do not fill a block yet are also compared.
+//! positions that do not yet fill a block are also compared.
 
 use std::ops::Range;
 
@@ -32,7 +32,8 @@ const LOOKUP_COST: f64 = if cfg!(test) { 100.0 } else { 150_000.0 };
 const CANDIDATE_COST: f64 = if cfg!(test) { 60.0 } else { 300.0 };
 const ORDER_COST: f64 = if cfg!(test) { 0.0 } else { 40_000.0 };
 
-/// With fewer pairs than this, an index does not save enough to justify the cost of a sample.
+/// If there are fewer pairs than this, an index does not save enough to justify the cost of a
+/// sample.
 const FEW_PAIRS: f64 = if cfg!(test) { 1.0 } else { (1_u64 << 22) as f64 };
 
 /// The size of the sample from which costs are estimated: the number of new rows, and the number of
@@ -60,12 +61,13 @@ fn signed(rank: u64) -> i64 {
     (rank ^ 1 << 63).cast_signed()
 }
 
-/// Information about the new rows that the window is searched for.
+/// Information about the new rows whose matches are searched for in the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct News {
     pub(crate) side: Side,
     pub(crate) rows: usize,
-    /// `true` if the window grows with these rows. Its last positions may then not fill a block.
+    /// `true` if the window grows with these rows. In a growing window, the last positions may not
+    /// fill a block.
     pub(crate) is_growing: bool,
 }
 
@@ -179,8 +181,8 @@ impl Index {
             + of_second
     }
 
-    /// Like [`ScanColumns::find`], finds rows in the indexed window, and returns the number of
-    /// positions that were read.
+    /// Like [`ScanColumns::find`], but finds rows in the indexed window. Returns the number of
+    /// positions read.
     pub(crate) fn find(
         &self,
         window: &ScanColumns,

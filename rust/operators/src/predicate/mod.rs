@@ -9,7 +9,7 @@
 //!
 //! A [`Term`] relates a number in the left row to a number in the right row. One example is
 //! `left.x <= right.a + 10`. Given a new row, the term determines the range of matching numbers in
-//! the window ([`relation`]). Numbers are stored as unsigned integers with the same order
+//! the window ([`relation`]). Numbers are stored as unsigned integers that sort in the same order
 //! ([`numbers`]). A subtraction and a comparison then suffice to test a pair of numbers of any type
 //! ([`ScanColumns`]). If codes are faster to compare, the first two columns are also stored as
 //! 16-bit codes, or as bitmaps if there are few codes. Only the few pairs that pass this test are
@@ -59,7 +59,7 @@ use numbers::Number;
 /// `None` if the row matches nothing.
 pub type RankAndTakes = Option<(u64, Span<u64>)>;
 
-/// A condition between a number in the left row and a number in the right row.
+/// A condition that relates a number in the left row to a number in the right row.
 #[derive(Clone, Debug)]
 pub struct Term {
     left: Operand,
@@ -68,7 +68,7 @@ pub struct Term {
 }
 
 impl Term {
-    /// Creates the condition between a left number and a right number. Returns `None` if the
+    /// Creates the condition that relates a left number to a right number. Returns `None` if the
     /// condition has to be evaluated separately for each pair. Separate evaluation is needed if a
     /// number could overflow, or if a side contains both the smallest and the largest 64-bit value.
     /// In the latter case, no rank is left for rows without a number.
@@ -88,7 +88,7 @@ impl Term {
     ///
     /// # Panics
     ///
-    /// Panics if the numbers have a different type from the existing ones.
+    /// Panics if the numbers differ in type from the existing ones.
     pub fn append(&mut self, left: &Operand, right: &Operand) -> bool {
         self.left.append(left);
         self.right.append(right);

@@ -1,4 +1,5 @@
-//! Numeric columns, and the conversion of their values to unsigned integers with the same order.
+//! Numeric columns, and the conversion of their values to unsigned integers that sort in the same
+//! order.
 
 /// The values of a numeric column.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub enum Numbers {
 #[derive(Clone, Debug)]
 pub struct Operand {
     pub(super) numbers: Numbers,
-    /// `true` for each row that has no number. `None` if every row so far has had a number.
+    /// `true` for each row that has no number. `None` if every row so far has a number.
     missing: Option<Vec<bool>>,
     /// The ranks of the smallest and largest numbers so far, including those from removed rows.
     ends: Option<(u64, u64)>,
@@ -99,7 +100,7 @@ impl Operand {
     ///
     /// # Panics
     ///
-    /// Panics if the number has a different type from the existing ones.
+    /// Panics if the number differs in type from the existing ones.
     pub(super) fn push(&mut self, from: &Operand, row: usize) {
         let before = self.numbers.len();
         match (&mut self.numbers, &from.numbers) {
@@ -158,7 +159,7 @@ impl Operand {
             && !with_values!(&self.numbers, values => values[row].is_nan())
     }
 
-    /// Returns the smallest and the largest rank of all numbers that can be compared.
+    /// Returns the smallest and largest ranks of all numbers that can be compared.
     pub(super) fn ends(&self) -> Option<(u64, u64)> {
         self.ends
     }
@@ -187,7 +188,7 @@ pub(super) trait Number: Copy {
     fn is_nan(self) -> bool;
     /// Converts the number to the nearest float. The conversion preserves order.
     fn float(self) -> f64;
-    /// Returns the number nearest to a float, or a number close to it.
+    /// Returns the number nearest to a float, or another number close to the float.
     fn near_float(float: f64) -> Self;
 }
 

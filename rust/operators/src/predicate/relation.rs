@@ -6,7 +6,7 @@
 //! evaluates the original expression in rank order, and begins near the exact result. Rounding
 //! therefore has the same effect on the limit as on the expression. For example, the range for
 //! `right.y - 0.1 <= left.y` contains exactly the floats `right.y` that pass this test. This range
-//! may differ from the numbers up to `left.y + 0.1`.
+//! may differ from the range of numbers up to `left.y + 0.1`.
 
 use super::numbers::{Number, Numbers, Whole};
 use crate::rows::Side;
@@ -113,7 +113,7 @@ impl Order {
         turn(0, holds)
     }
 
-    /// Returns the equivalent comparison for floats, like [`turn_of_whole`](Self::turn_of_whole)
+    /// Returns the equivalent comparison for floats, as [`turn_of_whole`](Self::turn_of_whole) does
     /// for integers. The search is short if the limit is close to `near`.
     pub fn turn_of_float(near: f64, holds: impl Fn(f64) -> bool) -> Option<(Order, f64)> {
         turn(near, holds)

@@ -36,8 +36,8 @@ const BYTE_COST: f64 = 7.0;
 /// columns on an AMD EPYC with AVX2.
 const BITMAP_COST: f64 = 4.0;
 
-/// A window has bitmaps only if it has at least this many rows. The bitmaps of a single block
-/// already use the memory for that many rows.
+/// A window has bitmaps only if it has at least this many rows. Even the bitmaps of a single block
+/// use the memory for that many rows.
 const LEAST_IN_BITMAPS: usize = if cfg!(test) { 1 << 10 } else { BLOCK_ROWS };
 
 /// The cost of revisiting a tile that has pairs left, and the number of pairs per tile.
@@ -342,7 +342,7 @@ impl ScanColumns {
         places.truncate(kept);
     }
 
-    /// Prefetches the data that a search of a run in bitmaps reads first.
+    /// Prefetches the data that a bitmap search of a run reads first.
     fn announce(&self, ranges: &Ranges, row: usize, run: Range<u32>) {
         for (nth, codes) in self.codes.iter().enumerate() {
             if let Values::Bitmaps(bitmaps) = &codes.values

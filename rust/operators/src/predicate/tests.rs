@@ -16,7 +16,7 @@ use tidegate_sync::Stop;
 /// new rows.
 const ROWS: usize = 150;
 
-/// Generates a column with many equal numbers. Some numbers are the smallest or largest of their
+/// Generates a column with many equal numbers. Some numbers are the minimum or maximum of their
 /// type.
 fn operand() -> impl Strategy<Value = Operand> {
     let whole =

@@ -1,6 +1,6 @@
 //! The times that match.
 
-/// The ends of an interval that are included.
+/// Specifies which ends of an interval are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// Both ends.
@@ -28,7 +28,7 @@ pub struct Interval {
     pub closed: Closed,
 }
 
-/// Determines the first and the last time of the right rows that match a left row. Codes for other
+/// Determines the first and last times of the right rows that match a left row. Codes for other
 /// values can be used instead of times. Such codes are integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
     /// `true` if both ends are nondecreasing whenever the left rows of a key are in time order.

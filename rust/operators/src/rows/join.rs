@@ -59,8 +59,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     /// returns the number of rows in progress across all epochs.
     fn epoch_rows(&self) -> usize;
 
-    /// Returns whether, for all epochs that have begun, all results that can be determined so far
-    /// have been returned.
+    /// Returns whether all results that can be determined so far have been returned, for all epochs
+    /// that have begun.
     fn is_done(&self) -> bool;
 
     /// Returns whether the join has its own threads. Such threads keep working between calls.
@@ -68,8 +68,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether a new epoch can begin now. If the join does not accept rows, results have to
-    /// be retrieved first.
+    /// Returns whether a new epoch can begin now. If the join does not accept rows, the caller must
+    /// first retrieve results.
     fn takes_rows(&self) -> bool {
         self.is_done()
     }
@@ -126,8 +126,8 @@ pub trait RowJoin<V>: Debug + Send + Sync {
     }
 
     /// Drops all rows that are not [`needed`](Self::needed), if doing so is worthwhile. The method
-    /// then returns the offsets of the remaining rows, which are renumbered without gaps from
-    /// [`first`](Self::first) on. The epoch must be done, and [`purge`](Self::purge) must have been
+    /// then returns the offsets of the remaining rows, which are renumbered without gaps, starting
+    /// at [`first`](Self::first). The epoch must be done, and [`purge`](Self::purge) must have been
     /// called with `now`.
     fn pack(&mut self, _now: SideWatermarks) -> Option<[Vec<u32>; 2]> {
         None

@@ -76,7 +76,7 @@ impl<T> KeptColumn<T> {
         &mut self.values[self.gone..]
     }
 
-    /// Appends the values of further rows.
+    /// Appends the values of more rows.
     pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         self.values.extend(values);
     }
@@ -130,7 +130,7 @@ impl<T> IndexMut<usize> for KeptColumn<T> {
     }
 }
 
-/// Columns of rows for which only the times are kept.
+/// Columns that keep only the times of rows.
 impl KeptColumns for KeptColumn<i64> {
     #[inline]
     fn len(&self) -> usize {

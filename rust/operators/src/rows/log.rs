@@ -6,7 +6,7 @@ use super::{Extent, How, KeptColumn, KeptColumns, Reach, Side, SideWatermarks};
 /// The kept rows on one side of a join, in a form that another join can restore.
 #[derive(Clone, Debug, Default)]
 pub struct SavedRows {
-    /// The event times of the rows, in row order.
+    /// The rows' event times, in row order.
     pub ts: Vec<i64>,
     /// `true` for each row that has been matched. Empty if matches are not tracked.
     pub matched: Vec<bool>,
@@ -56,7 +56,7 @@ impl<C: KeptColumns> RowLog<C> {
         self.arrival.is_some()
     }
 
-    /// Returns the side of the rows.
+    /// Returns the side to which the rows belong.
     #[inline]
     pub fn side(&self) -> Side {
         self.side

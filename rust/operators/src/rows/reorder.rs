@@ -155,7 +155,7 @@ fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     }
 }
 
-/// Sorts rows stably, after reporting the memory for the sort to the memory accounting.
+/// Sorts rows stably, after accounting for the memory that the sort needs.
 fn sort_by_key<T, K: Ord>(rows: &mut [T], key: impl FnMut(&T) -> K) {
     memory::demand_values::<T>(rows.len());
     rows.sort_by_key(key);
@@ -171,7 +171,7 @@ impl<P> Reorder<P> {
 }
 
 impl<P: PushedRows> Draft<P> {
-    /// Returns the watermark of the draft. Rows before the watermark are no longer accepted.
+    /// Returns the draft's watermark. Rows before the watermark are no longer accepted.
     pub fn watermark(&self) -> i64 {
         self.watermark
     }

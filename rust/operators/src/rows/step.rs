@@ -17,7 +17,7 @@ pub type Filter<'a> = dyn Fn(&[u32], &[u32]) -> Result<Vec<bool>, FilterError> +
 #[derive(Debug)]
 pub enum Progress {
     /// Pieces of the epoch. Any thread can assemble a piece's results. Results are in the order of
-    /// the pieces.
+    /// their pieces.
     Pieces(Vec<Range<usize>>),
     /// Results, in order.
     Results(Results),

@@ -19,7 +19,7 @@ use crate::predicate::Operand;
 use crate::rows::{KeptColumn, RowJoin, RowLog, Side};
 pub use tables::pairs;
 
-/// For some rows, the numbers that a join of sliding windows compares. Each term has one column of
+/// The numbers that a sliding-window join compares, for some rows. Each term has one column of
 /// numbers per side. `None` if any row has no numbers. From such a row on, the join compares no
 /// values and passes every pair in the windows to the filter.
 pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
@@ -27,7 +27,7 @@ pub type Operands<'a> = Option<&'a [(Operand, Operand)]>;
 /// A join of sliding windows. The joins differ in how they compare rows.
 pub type SlidingJoin = dyn for<'a> RowJoin<Operands<'a>>;
 
-/// The rows on one side that a join of sliding windows keeps, with their times.
+/// The rows that a sliding-window join keeps on one side, with their times.
 pub type TimeLog = RowLog<KeptColumn<i64>>;
 
 impl TimeLog {

@@ -361,7 +361,7 @@ fn a_result_is_announced_before_it_is_made() {
     assert_eq!(failures.get(), 1, "nothing is made after a failure");
 }
 
-/// States that no rows can produce are rejected, no matter what is wrong with them.
+/// A state that no rows can produce is rejected, no matter what is wrong with it.
 #[test]
 fn a_state_that_no_rows_have_is_refused() {
     let (ts, keys) = ([0_i64, 7, 12, 25], [0_u32, 1, 0, 1]);

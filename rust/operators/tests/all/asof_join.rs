@@ -18,8 +18,8 @@ const EVERY_STRATEGY: [Nearness; 3] = [Nearness::Backward, Nearness::Forward, Ne
 
 type Rows = Vec<(u32, u32)>;
 
-/// Returns how close a right row is to a left row. The smallest value is the closest, and `None`
-/// means that the row is not a candidate.
+/// Returns how close a right row is to a left row. Smaller values are closer, and `None` means that
+/// the row is not a candidate.
 fn nearness(asof: &AsOf, l: i64, r: i64, row: u32) -> Option<(i128, bool, i64)> {
     let distance = (l as i128 - r as i128).abs();
     let is_past = r < l || (r == l && asof.strategy != Nearness::Forward);
@@ -62,7 +62,7 @@ fn listed(how: How, partners: impl Iterator<Item = Option<u32>>) -> Rows {
     rows.map(|(l, partner)| (l, partner.filter(|_| how.pairs()).unwrap_or(NO_ROW))).collect()
 }
 
-/// Returns the result of the join, which is listed `cut` rows at a time.
+/// Returns the join's result, listing it `cut` rows at a time.
 fn list(matches: Matches, how: How, cut: usize, driver: &Driver) -> Rows {
     let output = Output::new(Arc::new(matches), how, driver).unwrap();
     let batches = driver.map(output.cut(cut), |range| {

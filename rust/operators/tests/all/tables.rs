@@ -1,4 +1,4 @@
-//! Small and large random tables for the tests of joins.
+//! Small and large random tables for the join tests.
 
 use proptest::prelude::*;
 use tidegate_operators::order::JoinColumns;

@@ -51,19 +51,19 @@ use tidegate_operators::aggregate::{
 use tidegate_operators::driver::{Driver, Stopped};
 use winsets::updated;
 
-/// Determines how rows are aggregated into the states of slices. All designs return the same
-/// results as the slice-based algorithm.
+/// Determines how rows are aggregated into slice states. All designs return the same results as the
+/// slice-based algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiwayDesign {
-    /// Each source has a queue with a lock; one thread merges rows and updates windows.
+    /// Each source has a queue with a lock, and one thread merges rows and updates windows.
     MultiQueue,
-    /// Each source has a lock-free queue; one thread merges rows and updates windows.
+    /// Each source has a lock-free queue, and one thread merges rows and updates windows.
     LockFreeMultiQueue,
-    /// A gate merges rows; one thread updates windows.
+    /// A gate merges rows, and one thread updates windows.
     MergedSingleConsumer,
     /// A gate merges rows. Many threads update windows, each for some of the keys.
     MergedMultipleConsumer,
-    /// Rows are not merged; each source updates windows.
+    /// Rows are not merged, and each source updates windows.
     WindowMerged,
 }
 

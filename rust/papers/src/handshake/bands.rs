@@ -108,7 +108,7 @@ pub struct BandPredicate<T> {
 
 impl<T> BandPredicate<T> {
     /// Creates a predicate that compares all rows, or looks them up by the first column. A hash
-    /// table requires that the condition on this column is an equality.
+    /// table requires that the condition on this column be an equality.
     pub fn new(lookup: Option<SearchStructure>) -> Self {
         BandPredicate { lookup, of: std::marker::PhantomData }
     }
@@ -238,7 +238,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
 mod tests {
     use super::*;
 
-    /// Returns columns of numbers below 40, which match numbers that differ by at most `within`.
+    /// Returns columns of numbers below 40. Two numbers match if they differ by at most `within`.
     fn numbers(rows: usize, columns: usize, within: u32, seed: usize) -> NumberRows<u32> {
         let column = |nth: usize| {
             let value = |row: usize| 100 + ((row + seed) * (7 + 4 * nth) * (row + 3) % 40) as u32;

@@ -28,7 +28,7 @@ pub struct Collector {
 pub(super) struct Inlet {
     pub(super) from: Receiver<Vec<ResultPair>>,
     pub(super) taken: u64,
-    /// The number of results that have been taken, for the node to read.
+    /// The number of results that the collector has taken, for the node to read.
     pub(super) mark: Arc<HighWater>,
 }
 
@@ -64,8 +64,8 @@ impl Collector {
         upto
     }
 
-    /// Appends all remaining results before the position `end`. All messages must have passed
-    /// through the chain, and the last ones must have announced that all rows have expired.
+    /// Appends all remaining results before position `end`. All messages must have passed through
+    /// the chain, and the last ones must have announced that all rows have expired.
     pub fn rest(&mut self, end: u64, results: &mut Vec<ResultPair>) {
         self.empty_queues(results);
         if let Some(sorter) = &mut self.sorter {
@@ -137,7 +137,7 @@ impl Sorter {
         self.most = self.most.max(self.held);
     }
 
-    /// Appends the results before the position `upto`, in order.
+    /// Appends the results before position `upto`, in order.
     fn release(&mut self, upto: u64, results: &mut Vec<ResultPair>) {
         let before = results.len();
         while self.first < upto >> SHIFT

@@ -1,8 +1,8 @@
 //! The entry of the chain. Rows wait here until the chain has room for them.
 //!
 //! The end nodes' threads feed the chain after they have made room in it. The caller feeds the
-//! chain when it adds rows. The chain is therefore fed as long as rows are waiting, even between
-//! calls.
+//! chain whenever it adds rows. The chain is therefore fed as long as rows are waiting, even
+//! between calls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl<P: Predicate> Epoch<P> {
     ///
     /// # Panics
     ///
-    /// Panics if the number of times, sides or rows in the columns differs.
+    /// Panics if the numbers of times, sides and rows in the columns differ.
     pub(super) fn new(ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) -> Self {
         let columns = left.len() + right.len();
         assert_eq!((ts.len(), ts.len()), (sides.len(), columns), "a side and columns for each row");
@@ -100,7 +100,7 @@ impl Pace {
 /// The progress of a chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
-    /// The number of rows that all nodes have handled, together with all rows before them.
+    /// The number of rows that, like all rows before them, have been handled by all nodes.
     pub(super) handled: u64,
     /// True if no rows are in flight or waiting.
     pub(super) is_idle: bool,

@@ -13,9 +13,9 @@ use super::window::WindowPlace;
 pub struct ResultPair {
     /// The position of the later row in merged order.
     pub seq: u64,
-    /// The number of the left row.
+    /// The left row's number.
     pub left: u64,
-    /// The number of the right row.
+    /// The right row's number.
     pub right: u64,
 }
 

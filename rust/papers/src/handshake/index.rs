@@ -56,7 +56,7 @@ impl Index {
         Index { base: 0, first: gone as u64, next: gone as u64, rows }
     }
 
-    /// Returns the number of bytes that are known to be in use.
+    /// Returns the number of bytes known to be in use.
     pub(super) fn memory(&self) -> usize {
         match &self.rows {
             IndexRows::Hash { last, before } => last.capacity() * 17 + before.capacity() * 8,

@@ -20,7 +20,7 @@ const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 16 };
 /// The number of rows that a call waits for, if at least this many are in flight.
 const STRIDE: u64 = if cfg!(any(test, loom)) { 2 } else { 1 << 12 };
 
-/// The time that a call waits before it settles for fewer rows.
+/// The time that a call waits before it continues with fewer rows.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// The number of results at which a call stops collecting.
@@ -188,7 +188,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     ///
     /// # Panics
     ///
-    /// Panics if the number of times, sides or rows in the columns differs, or if the join has
+    /// Panics if the numbers of times, sides and rows in the columns differ, or if the join has
     /// ended.
     pub fn begin(&mut self, ts: Vec<i64>, sides: Vec<Side>, left: P::Left, right: P::Right) {
         if ts.is_empty() {
@@ -241,8 +241,8 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Returns the next results. These are the results for some of the rows in flight, or all
-    /// results found before a pause. In the original algorithm, some results of a row are returned
-    /// only after later rows have arrived.
+    /// results found before a pause. In the original algorithm, some of a row's results are
+    /// returned only after later rows have arrived.
     pub fn advance(&mut self, driver: &Driver) -> Result<Results, Stopped> {
         self.find(driver)?;
         let [left, right] = self.first;

@@ -34,7 +34,7 @@ impl<C> Chunk<C> {
         self.places.last().expect("a chunk has rows")
     }
 
-    /// Returns the number of the last row plus one.
+    /// Returns one more than the number of the last row.
     pub(super) fn end(&self) -> u64 {
         self.last().number + 1
     }

@@ -64,8 +64,8 @@ impl<C: Debug> Link<C> {
     }
 }
 
-/// Creates the queues of one direction. The nodes must be in the direction of travel. Returns the
-/// feed's connection and the stations.
+/// Creates the queues of one direction. The nodes must be listed in the direction of travel.
+/// Returns the feed's connection and the stations.
 pub(super) fn line<C>(
     nodes: impl Iterator<Item = usize>,
     bells: &Bells,

@@ -68,9 +68,9 @@ pub(super) struct Then<L, R> {
 #[derive(Debug)]
 pub(super) struct Outlet {
     pub(super) to: Sender<Vec<ResultPair>>,
-    /// The number of results that were sent.
+    /// The number of results sent.
     pub(super) sent: u64,
-    /// The number of results that were taken. The collector raises this mark.
+    /// The number of results taken. The collector raises this mark.
     pub(super) taken: Arc<HighWater>,
 }
 
@@ -203,8 +203,8 @@ impl<P: Predicate> Core<P> {
         self.number + 1 == self.nodes
     }
 
-    /// Sends the results. Then does the work that was deferred until this point. Returns `false` if
-    /// the results cannot be sent yet; in that case, the node handles no further messages.
+    /// Sends the results. Then does the work deferred until this point. Returns `false` if the
+    /// results cannot be sent yet; in that case, the node handles no further messages.
     fn finish(&mut self) -> bool {
         let found = &mut self.finder.found;
         if !found.is_empty()

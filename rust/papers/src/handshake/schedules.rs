@@ -1,8 +1,8 @@
 //! Tests small chains with every order in which the nodes can handle their messages.
 //!
 //! A step of a node receives one message, changes state that only this node uses, and sends
-//! messages. Other nodes notice the step only through their queues. If the queues are correct, the
-//! orders of whole steps therefore cover all cases. `loom_sync.rs` tests the queues, and
+//! messages. Other nodes notice the step only through their queues. So if the queues are correct,
+//! testing all orders of whole steps covers all cases. `loom_sync.rs` tests the queues, and
 //! `loom_handshake.rs` tests the chain on threads. All rows are fed before the first step, because
 //! the feeding time of a row only affects how early a step can take place.
 
@@ -76,7 +76,7 @@ fn chosen_schedule(nodes: usize, messages: [usize; 2], choices: &[u8]) -> Vec<St
 
 const ANY: Near = Near { within: 100, kind: None };
 
-/// Feeds rows to a chain, one row per message with its home, and then messages that declare all
+/// Feeds rows to a chain, with one row and its home per message. The final messages declare all
 /// rows expired.
 fn feed(rows: &[Row], homes: &[usize], expiries: usize, mut chain: Chain<Near>) -> Chain<Near> {
     for (row, &home) in rows.iter().zip(homes) {

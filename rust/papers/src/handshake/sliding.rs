@@ -54,7 +54,7 @@ pub struct SlidingHandshake<T: Rank> {
     /// The point from which the chain counts: the first row on each side, and the position in
     /// merged order.
     origin: ([u64; 2], u64),
-    /// Pairs found by an earlier chain that have not been returned yet.
+    /// Pairs that an earlier chain found and that have not been returned yet.
     found: Vec<ResultPair>,
     /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],

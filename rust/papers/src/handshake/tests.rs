@@ -34,7 +34,7 @@ impl Columns for Vec<i64> {
     }
 }
 
-/// A predicate that matches values that differ by at most `within`, and finds the pairs in one of
+/// A predicate that matches values differing by at most `within`. It finds the pairs in one of
 /// three ways.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Near {

@@ -97,7 +97,7 @@ impl Tracker {
     }
 }
 
-/// Frees the unused capacity if it is large.
+/// Frees unused capacity if there is a lot of it.
 pub(super) fn shrink<T>(values: &mut VecDeque<T>) {
     if values.capacity() > 4 * values.len() + LITTLE {
         values.shrink_to(2 * values.len());

@@ -26,7 +26,7 @@
 //! The memory of a winset is freed after the reader and all writers have passed it. An idle writer
 //! that makes no promises therefore holds back results, and keeps all later winsets in memory. To
 //! find a window, a writer first moves along the list from its last winset to the new one, using
-//! shortcuts. It then takes up to eight steps down the trie.
+//! shortcuts. Finally, the writer takes up to eight steps down the trie.
 
 mod list;
 mod trie;

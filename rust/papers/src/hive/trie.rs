@@ -148,7 +148,7 @@ impl<V> Trie<V> {
     }
 }
 
-/// Replaces an entry by a node that contains the entry. If another thread was faster, the slot
+/// Replaces an entry with a node that contains the entry. If another thread was faster, the slot
 /// already contains such a node.
 fn part<V>(slot: &Slot<V>, found: *mut SlotTarget<V>, key: u32, depth: u32) {
     let node = Box::new(Node::new());

@@ -1,5 +1,5 @@
-//! The rows of an index that are removed one by one. Any thread can remove a row as soon as no task
-//! searches for it.
+//! The rows in an index from which rows are removed one by one. Any thread can remove a row as soon
+//! as no task searches for it.
 //!
 //! ```text
 //! rows of a side   │ removed │ being removed │ may leave │ a task may search for them │
@@ -42,8 +42,8 @@ impl LeavingRows {
         self.upto = HighWater::default();
     }
 
-    /// Allows the rows before the one numbered `first` to be removed. Only one thread at a time
-    /// calls this method.
+    /// Allows rows numbered below `first` to be removed. Only one thread at a time calls this
+    /// method.
     pub(super) fn let_go(&self, first: u32) {
         let from = self.upto.get() as usize;
         let rows = self.rows.range(from..);

@@ -41,7 +41,7 @@ enum Stage {
     Drain { old: Arc<SharedPimTree> },
     /// First phase: the new tree is built. Rows from `since` onwards are not in the old tree.
     Make { old: Arc<SharedPimTree>, first: u32, since: usize },
-    /// The active tasks finish once more. New tasks then use the new tree.
+    /// The active tasks finish again. New tasks then use the new tree.
     Exchange { new: Arc<SharedPimTree>, since: usize },
     /// Second phase: the rows that were left out are inserted.
     CatchUp { index: SharedIndex, rows: Rows },

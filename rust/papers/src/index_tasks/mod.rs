@@ -39,7 +39,7 @@
 //! [`TaskIndex`]). The B+-tree needs no merges, and rows that have left the window are removed one
 //! by one:
 //!
-//! 5. *Remove*: the thread removes some rows of either side for which no task searches any more.
+//! 5. *Remove*: the thread removes some rows on either side that no task searches for any more.
 //!
 //! *Departures*: a row's window boundaries are recorded when the row is added to the queue. In the
 //! paper, they are recorded when the row is assigned to a thread. These boundaries are computed
@@ -133,9 +133,9 @@ pub struct TaskRow {
 struct Side {
     /// The number of the first row.
     first: u32,
-    /// The keys of the rows. The key of a row that cannot match anything has no meaning.
+    /// The keys of the rows. The key of a row that cannot match anything is meaningless.
     keys: Vec<i64>,
-    /// Marks the rows that can match anything. Empty if all rows can.
+    /// Marks the rows that can have matches. Empty if all rows can.
     joins: Vec<bool>,
     /// The rows that are in the index. The edge is the first row that may not be in the index.
     indexed: Prefix,
@@ -175,8 +175,8 @@ pub struct TaskJoin {
     leaving: Vec<LeavingRows>,
     /// The results of each completed task.
     results: Vec<Lock<Option<Results>>>,
-    /// The approximate number of matches found, and the number at which no more tasks are handed
-    /// out.
+    /// The approximate number of matches found so far, and the number at which no more tasks are
+    /// handed out.
     matches: Counter,
     enough: usize,
     output: TryLock<Output>,
@@ -253,7 +253,7 @@ impl TaskJoin {
     }
 
     /// Returns a worker, which does the work of one thread. Any number of workers may take turns.
-    /// Comparisons are counted separately for each worker number.
+    /// Comparisons are counted per worker number.
     pub fn worker(&self, nth: usize) -> Worker<'_> {
         Worker { join: self, nth, merge: None, indexes: Indexes::default() }
     }
@@ -265,7 +265,8 @@ impl TaskJoin {
         std::mem::take(&mut self.output.get_mut().pieces)
     }
 
-    /// Returns the matches that have not been taken yet, grouped by row and sorted by number.
+    /// Returns the matches that have not been taken yet, grouped by row and sorted by number within
+    /// each row.
     pub fn take_matches(&mut self) -> Vec<Vec<u32>> {
         let sorted = |numbers: &[u32], row: &TaskRow| {
             let mut numbers = numbers.to_vec();
@@ -486,7 +487,7 @@ fn locate(rows: &[TaskRow], indexes: &Indexes) -> [PimPlace; LOCATED] {
     places
 }
 
-/// Returns the rows of a side that can match anything.
+/// Returns a side's rows that can have matches.
 fn entries(rows: &[TaskRow], side: usize) -> impl Iterator<Item = Entry> {
     let own = rows.iter().filter(move |row| row.side == side);
     own.filter_map(|row| Some(Entry { key: row.key?, row: row.number }))

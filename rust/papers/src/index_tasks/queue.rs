@@ -36,7 +36,7 @@ pub(super) struct SideIndex {
     pub(super) index: SharedIndex,
     /// True if tasks insert their rows.
     pub(super) is_indexing: bool,
-    /// Later rows do not search for rows numbered below this.
+    /// Later rows do not search for rows numbered below this number.
     pub(super) first: u32,
 }
 

@@ -8,11 +8,11 @@ use tidegate_sync::Stop;
 use super::*;
 use tidegate_operators::driver::Driver;
 
-/// Each row's side and key, in order of arrival. There are one or two sides.
+/// The side and key of each row, in order of arrival. There are one or two sides.
 type Rows = Vec<(usize, Option<i64>)>;
 
-/// Creates the tasks for rows that arrive after `came` rows of each side. A row searches for keys
-/// that differ from its key by at most `within`.
+/// Creates the tasks for rows that arrive after `came` rows on each side. A row searches for keys
+/// that differ from its own key by at most `within`.
 fn tasks(
     rows: &[(usize, Option<i64>)],
     sides: usize,

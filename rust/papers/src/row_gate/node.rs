@@ -210,8 +210,8 @@ impl<T> Segment<T> {
         (nodes / 2).max(LEVELS - 1)
     }
 
-    /// Returns the number of nodes in the segment after a segment with `nodes` nodes. If `nodes` is
-    /// 0, returns the number for the first segment.
+    /// Returns the number of nodes in the segment that follows a segment with `nodes` nodes. If
+    /// `nodes` is 0, returns the number for the first segment.
     pub(super) fn grown(nodes: usize) -> usize {
         (nodes * 2).clamp(FIRST_SEGMENT, LARGEST_SEGMENT)
     }
@@ -284,8 +284,8 @@ impl<T> ChainEnd<T> {
         unsafe { &*self.segment }
     }
 
-    /// Returns the number of nodes in the next segment, if one has to be added before the next
-    /// node.
+    /// Returns the number of nodes in the next segment, if a segment has to be added before another
+    /// node can be handed out.
     #[inline]
     pub(super) fn wants(&self) -> Option<usize> {
         let segment = self.segment();

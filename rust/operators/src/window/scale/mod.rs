@@ -15,15 +15,15 @@
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in epochs instead of one by one, and a gate has made each epoch ready. All rows
-//!    of an epoch are stored before any row is compared, so each row's window has to end just
-//!    before that row.
+//! 1. Rows arrive in epochs, which a gate has made ready, instead of one by one. All rows of an
+//!    epoch are stored before any row is compared, so each row's window has to end just before that
+//!    row.
 //! 2. A pair is compared if its rows are within the window. In the paper, a row can also be
 //!    compared with rows that have just left its window, because of the order of the steps (section
 //!    III).
 //! 3. Each side has its own counter. With a shared counter, an unlucky arrival order could store
-//!    all right rows in the same shares. For example, five left sources and one right source could
-//!    use only two of four shares for right rows.
+//!    all right rows in the same shares. For example, with five left sources and one right source,
+//!    right rows could be stored in only two of four shares.
 //! 4. The caller collects the pairs that the threads have found, so no second gate is needed. The
 //!    pairs of each epoch are in order.
 //!
@@ -77,12 +77,12 @@ pub enum ScaleAlgorithm {
     Indexed,
 }
 
-/// The approximate number of pairs that are found before they are returned.
+/// Pairs are returned once about this many have been found.
 const MOST_PAIRS: u64 = if cfg!(test) { 20 } else { 1 << 18 };
 
 /// The maximum number of pairs compared in the first step.
 const FIRST_PAIRS: u64 = if cfg!(test) { 50 } else { 1 << 22 };
-/// The maximum growth factor of this limit from one step to the next.
+/// The maximum factor by which this limit grows from one step to the next.
 const GROWTH: u64 = 16;
 
 /// The maximum number of pairs that a thread compares in one step. A step takes a fraction of a
@@ -95,14 +95,14 @@ const MOST_ROWS: usize = if cfg!(test) { 16 } else { 1 << 14 };
 /// For steps with fewer pairs than this, waking other threads is not worthwhile.
 const SMALL_STEP: u64 = if cfg!(test) { 10 } else { 1 << 18 };
 
-/// The number of pairs that are passed to a filter at a time.
+/// The number of pairs passed to a filter at a time.
 const FILTER_PAIRS: usize = 1 << 12;
 
 /// Dropped rows are removed from the terms only if there are more than this many.
 const GONE: usize = 1 << 12;
 
-/// The rows that a thread compares with all new rows in a step. They are the rows of each window
-/// that are in one share.
+/// The rows that a thread compares with all new rows in a step. These are the rows in each window
+/// that belong to one share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     share: usize,
@@ -112,7 +112,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the part of every window that is stored in the share with this number.
+    /// Returns the part of each window stored in share number `share`.
     pub fn of_share(share: usize) -> Self {
         Part { share, piece: None }
     }
@@ -358,7 +358,7 @@ impl ScaleJoin {
     }
 
     /// Finds the matches for some rows of the epoch, row by row. If there are only a `few`
-    /// comparisons, the caller's thread makes all of them.
+    /// comparisons, the caller's thread performs all of them.
     fn compare_by(
         &mut self,
         rows: Range<usize>,

@@ -31,7 +31,7 @@ struct Half {
     made_with: usize,
     /// `true` if rows may be looked up by value when that is cheaper than comparing them.
     may_look_up: bool,
-    /// The index with which rows are looked up, if any.
+    /// The index used to look up rows, if any.
     index: Option<Index>,
 }
 

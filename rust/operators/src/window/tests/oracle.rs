@@ -1,6 +1,6 @@
 //! Checks sliding-window joins against Kang's three-step procedure, row by row. The tests of the
 //! published joins, which are in another crate, include this file as well. The enclosing module
-//! imports the names that it uses.
+//! imports the names used here.
 
 use proptest::prelude::*;
 
