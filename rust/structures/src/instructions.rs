@@ -9,17 +9,17 @@ use std::sync::OnceLock;
 /// it.
 pub const VARIABLE: &str = "TIDEGATE_SIMD";
 
-/// Sets of instructions. Each set includes the earlier sets of the same architecture.
+/// Sets of instructions. Each set includes the earlier sets for the same architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Instructions {
-    /// The instructions that every processor of the target supports.
+    /// The instructions available on every processor of the target.
     Portable,
     /// NEON, the 128-bit vectors of 64-bit ARM processors.
     Neon,
     /// AVX2, with both sets of bit manipulation instructions and the population count instruction.
     Avx2,
-    /// AVX-512: the foundation instructions, and the extensions for bytes and words, for
-    /// doublewords and quadwords, and for vector lengths.
+    /// AVX-512: the foundation instructions, and the extensions for bytes, words, doublewords,
+    /// quadwords and vector lengths.
     Avx512,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for InstructionsError {
 impl std::error::Error for InstructionsError {}
 
 impl Instructions {
-    /// Returns the name of the set, as it is written in [`VARIABLE`].
+    /// Returns the set's name, as written in [`VARIABLE`].
     pub fn name(self) -> &'static str {
         match self {
             Instructions::Portable => "portable",
@@ -76,7 +76,7 @@ impl fmt::Display for Instructions {
     }
 }
 
-/// Returns the sets of instructions that this processor supports, narrowest first.
+/// Returns the instruction sets that this processor supports, narrowest first.
 pub fn available() -> &'static [Instructions] {
     use Instructions::{Avx2, Avx512, Neon, Portable};
     #[cfg(target_arch = "x86_64")]

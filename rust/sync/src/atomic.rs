@@ -1,8 +1,8 @@
 //! A common interface to the atomics of the standard library and of loom, with the same names for
 //! both.
 //!
-//! With `--cfg loom`, every access to an atomic is a step that loom can interleave with those of
-//! other threads. Without loom, each method is one operation on the standard type. The types are
+//! With `--cfg loom`, every access to an atomic is a step that loom can interleave with the steps
+//! of other threads. Without loom, each method is one operation on the standard type. The types are
 //! wrappers, so that clippy can forbid the standard types everywhere else.
 
 use std::fmt;

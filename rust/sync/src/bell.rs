@@ -69,7 +69,7 @@ impl Bell {
         }
     }
 
-    /// Waits like [`wait`](Self::wait), but for at most `patience`.
+    /// Like [`wait`](Self::wait), but waits for at most `patience`.
     #[cfg(not(loom))]
     pub fn wait_for(&self, heard: u64, patience: Duration) {
         let waited = self.rung.wait_timeout_while(self.lock(), patience, |rings| *rings == heard);

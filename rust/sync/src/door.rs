@@ -53,7 +53,7 @@ impl Door {
     }
 
     /// Returns the number of threads inside. A thread that finds the door closed may briefly be
-    /// counted.
+    /// included in the count.
     pub fn inside(&self) -> usize {
         self.0.load(Ordering::Acquire) & !CLOSED
     }

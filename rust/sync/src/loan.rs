@@ -152,7 +152,7 @@ mod patience {
     /// The time for which a waiting thread stays ready to resume immediately.
     const AWAKE: Duration = Duration::from_millis(1);
 
-    /// The time for which a thread that has waited longer sleeps between two checks.
+    /// The time that a thread sleeps between two checks once it has waited for `AWAKE`.
     const NAP: Duration = Duration::from_micros(50);
 
     /// Waits for worker threads: the waiting thread first spins, then yields its processor, and

@@ -10,8 +10,8 @@
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)
 //! ```
 //!
-//! Dropping the first element of a chain would drop the others recursively. Element types that form
-//! long chains therefore drop them in a loop (see [`OnceLink::unchain`]).
+//! Dropping the first element of a chain would drop the others recursively. So element types that
+//! form long chains drop their elements in a loop (see [`OnceLink::unchain`]).
 
 use std::marker::PhantomData;
 use std::{fmt, ptr};

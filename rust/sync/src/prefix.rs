@@ -28,7 +28,8 @@ impl Prefix {
         self.mark_all([nth]);
     }
 
-    /// Marks items like [`mark`](Self::mark), but checks only once whether the edge can be moved.
+    /// Like [`mark`](Self::mark), but for several items. Checks only once whether the edge can be
+    /// moved.
     pub fn mark_all(&self, things: impl IntoIterator<Item = usize>) {
         // Release: pairs with the Acquire of the thread that moves the edge past it.
         things.into_iter().for_each(|nth| self.marks[nth].store(true, Ordering::Release));

@@ -12,7 +12,7 @@ use crate::CachePadded;
 use crate::atomic::{Arc, AtomicUsize, Ordering, RaceCell};
 
 struct Ring<T> {
-    /// The values with the numbers `received..sent`. Value `n` is in slot `n % slots.len()`.
+    /// The values numbered `received..sent`. Value `n` is in slot `n % slots.len()`.
     slots: Box<[RaceCell<MaybeUninit<T>>]>,
     /// The number of values sent so far. Written by the sender.
     sent: CachePadded<AtomicUsize>,
@@ -89,7 +89,7 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// Creates the two ends of a queue for at least `least` values.
+/// Creates the two ends of a queue with room for at least `least` values.
 pub fn ring<T>(least: usize) -> (Sender<T>, Receiver<T>) {
     let slots =
         (0..least.next_power_of_two()).map(|_| RaceCell::new(MaybeUninit::uninit())).collect();

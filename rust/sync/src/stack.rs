@@ -10,7 +10,7 @@ struct Entry<T> {
 }
 
 /// Treiber's stack without `pop`. All entries are taken together, so no thread reads an entry that
-/// another thread could free. Neither epochs nor tags are therefore needed.
+/// another thread could free. So neither epochs nor tags are needed.
 pub struct Stack<T> {
     /// The entry that was pushed last, or null.
     top: AtomicPtr<Entry<T>>,

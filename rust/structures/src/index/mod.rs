@@ -55,7 +55,7 @@ pub struct Probe {
     pub high: i64,
     /// The first number.
     pub from: u32,
-    /// The exclusive end of the number range. `to` must be less than 2^31 rows after `from`.
+    /// The end of the number range (exclusive). `to` must be less than 2^31 rows after `from`.
     pub to: u32,
 }
 
@@ -82,7 +82,7 @@ pub trait WindowIndex: Send + Sync {
     /// Inserts a row that is newer than all others.
     fn insert(&mut self, key: i64, row: u32);
 
-    /// Removes the oldest row. The given key must be that of the oldest row.
+    /// Removes the oldest row. `key` must be the oldest row's key.
     fn remove(&mut self, key: i64, row: u32);
 
     /// Appends the numbers of the rows that match the probe to `found`, in any order. Every row
@@ -119,8 +119,8 @@ pub trait WindowIndex: Send + Sync {
         rows.iter().for_each(|row| self.remove(row.key, row.row));
     }
 
-    /// Does the same as [`find`](Self::find) for each probe, one after the other. Appends the
-    /// length of `found` after each probe to `ends`.
+    /// Like [`find`](Self::find), but for several probes, one after the other. Appends the length
+    /// of `found` after each probe to `ends`.
     fn find_all(&self, probes: &[Probe], found: &mut Vec<u32>, ends: &mut Vec<u32>) {
         for probe in probes {
             self.find(probe, found);
@@ -171,7 +171,7 @@ impl<I: WindowIndex + ?Sized> WindowIndex for Box<I> {
     }
 }
 
-/// Returns whether a row is at or after the row `first` of the same window.
+/// Returns whether a row is at or after row `first` in the same window.
 #[inline]
 pub fn is_live(row: u32, first: u32) -> bool {
     row.wrapping_sub(first).cast_signed() >= 0

@@ -1,4 +1,4 @@
-//! Searches within a node, by counting the keys that are below a given key.
+//! Searches within a node by counting the keys below a given key.
 
 #[cfg(target_arch = "aarch64")]
 use std::arch::aarch64::*;

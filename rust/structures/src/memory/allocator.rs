@@ -20,13 +20,13 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// Where a large piece of memory comes from. The header is stored directly before the memory.
+/// The source of a large piece of memory. The header is stored directly before the memory.
 enum Header {
     Pool(Extent),
     System,
 }
 
-/// The number of bytes in a header, which fills a cache line.
+/// The number of bytes in a header. A header fills one cache line.
 const HEADER: usize = 64;
 
 /// The allocator. If the system refuses memory, the allocator first frees memory that is kept for
@@ -70,8 +70,7 @@ fn with_header(layout: Layout) -> Option<Layout> {
 ///
 /// # Safety
 ///
-/// The memory must be longer than a header, aligned to the size of a header, and owned by the
-/// caller.
+/// The memory must be longer than a header, aligned to the header's size, and owned by the caller.
 unsafe fn put(header: Header, start: *mut u8) -> *mut u8 {
     const { assert!(size_of::<Header>() <= HEADER && align_of::<Header>() <= HEADER) };
     // SAFETY: guaranteed by the caller.
@@ -93,7 +92,7 @@ unsafe fn header(memory: *mut u8) -> Header {
 }
 
 /// Allocates memory for a large request. The memory is zeroed if `zeroed` is set. Returns null if
-/// there is no memory.
+/// no memory is available.
 fn large(layout: Layout, zeroed: bool) -> *mut u8 {
     let Some(whole) = with_header(layout) else { return ptr::null_mut() };
     let found = Extent::free(whole.size());

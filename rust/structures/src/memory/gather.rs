@@ -24,8 +24,8 @@ pub enum Store {
 
 /// Values that [`gather`] can copy.
 pub trait Value: Copy {
-    /// Writes as many values as possible with stores that bypass the caches, and returns the number
-    /// of these values.
+    /// Writes as many values as possible with stores that bypass the caches. Returns the number of
+    /// values written.
     ///
     /// # Panics
     ///
@@ -129,8 +129,8 @@ mod sse2 {
         unsafe { _mm_set_epi64x(b, a) }
     }
 
-    /// Writes whole lines with stores that bypass the caches. Returns the number of values written,
-    /// which is 0 if `out` does not begin at a cache line boundary.
+    /// Writes whole cache lines with stores that bypass the caches. Returns the number of values
+    /// written, which is 0 if `out` does not begin at a cache line boundary.
     #[inline(always)]
     pub(super) fn stream<T: Copy, const N: usize>(
         from: &[T],

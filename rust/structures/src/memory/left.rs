@@ -53,7 +53,7 @@ mod linux {
         Two,
     }
 
-    /// Returns the groups that are named in the contents of /proc/self/cgroup, and their ancestors.
+    /// Returns the groups listed in the contents of /proc/self/cgroup, and their ancestors.
     fn groups(mounted: &Path, of_process: &str) -> Vec<Group> {
         let mut found = Vec::new();
         for line in of_process.lines() {

@@ -34,7 +34,7 @@ pub(super) fn room() -> Option<usize> {
     None
 }
 
-/// Reads the text of a short file without allocating, because there might not be any memory left.
+/// Reads a short text file without allocating, because there may be no memory left.
 #[cfg(target_os = "linux")]
 fn read<'a>(path: &str, into: &'a mut [u8]) -> Option<&'a str> {
     use std::io::Read;

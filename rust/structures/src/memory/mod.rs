@@ -35,11 +35,11 @@
 //!
 //! # Trade-offs
 //!
-//! Requests of less than [`LARGE`] bytes are not checked beforehand, because they can use the
-//! reserve. Requests of at least [`LOOKED_AT`] bytes are also compared with the remaining memory of
-//! the machine and of the process's control group. Linux hands out addresses freely, but may kill
-//! processes when the pages are written. If two requests are checked at the same time, both may
-//! pass although there is only enough memory for one.
+//! Requests below [`LARGE`] bytes are not checked beforehand, because they can use the reserve.
+//! Requests of at least [`LOOKED_AT`] bytes are also compared with the remaining memory of the
+//! machine and of the process's control group. Linux hands out addresses freely, but may kill
+//! processes when the pages are written to. If two requests are checked at the same time, both may
+//! pass even though there is only enough memory for one.
 
 mod allocator;
 pub mod bits;
@@ -181,7 +181,7 @@ pub(crate) fn is_left(bytes: usize) -> Result<(), OutOfMemory> {
     }
 }
 
-/// The number of bytes that a thread uses in addition to its stack, for thread-locals and for
+/// The number of bytes that a thread uses in addition to its stack, for thread-local variables and
 /// synchronization. If the heap has no address space left for the thread, each of about twenty
 /// small allocations needs its own page. The remaining bytes are for memory that other threads
 /// allocate at the same time.
@@ -191,8 +191,8 @@ const LOCALS: usize = 512 << 10;
 /// `false` if the process has no limits, because the system then hands out addresses freely.
 ///
 /// Threads allocate memory without the [`Allocator`]. If there is no memory for a thread-local
-/// variable, glibc terminates the process. The memory therefore has to be checked before the thread
-/// starts.
+/// variable, glibc terminates the process. So the available memory has to be checked before the
+/// thread starts.
 pub fn room_for_thread(stack: usize) -> Result<bool, OutOfMemory> {
     if !limit::is_set() {
         return Ok(false);
@@ -227,8 +227,8 @@ pub fn ready() -> Result<(), OutOfMemory> {
 
 /// Raises an error unless the reserve is [ready].
 ///
-/// Long-running work calls this function from time to time, because allocations in the meantime may
-/// have used up the reserve.
+/// Long-running work calls this function from time to time, because allocations may have used up
+/// the reserve in the meantime.
 #[inline]
 pub fn check() {
     ready().unwrap_or_else(|error| error.raise());

@@ -6,8 +6,9 @@
 //! without page faults. Arrays smaller than [`SMALL`] bytes are allocated on the heap.
 //!
 //! The contents of a new array are arbitrary: zeros, or whatever the memory held before. A new
-//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s. They can be written, but
-//! cannot be read until all of them have been [declared written](UnwrittenPages::written).
+//! array is therefore an [`UnwrittenPages`]. Its elements are [`Slot`]s. The elements can be
+//! written, but cannot be read until all of them have been
+//! [declared written](UnwrittenPages::written).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,7 +37,7 @@ pub struct Pages<T> {
 /// An array that can be written but not read, because some elements may not have been written yet.
 pub struct UnwrittenPages<T>(Pages<T>);
 
-/// The value that every byte of an array has in a debug build until the byte is written.
+/// In a debug build, every byte of an array has this value until the byte is written.
 const NOTHING: u8 = 0xa5;
 
 impl<T: AnyBitPattern + NoUninit> UnwrittenPages<T> {

@@ -70,7 +70,7 @@ pub struct Target<'a> {
 pub struct Buckets {
     /// The smallest key.
     pub first: u32,
-    /// How many low bits of a key are ignored.
+    /// The number of low key bits that are ignored.
     pub shift: u32,
     /// The number of buckets.
     pub count: usize,

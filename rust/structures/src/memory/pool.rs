@@ -392,8 +392,8 @@ impl Extent {
 
     /// Takes a lent extent back from the kernel. Taking an extent back requires enough memory,
     /// because the kernel may have reclaimed the whole extent. Once a page has been written to, the
-    /// kernel no longer reclaims it. This may be the old page or a new page of zeros. Each page
-    /// must be written to, so no other thread should have to wait for this work.
+    /// kernel no longer reclaims it. The page that was written may be the old page or a new page of
+    /// zeros. Each page must be written to, so no other thread should have to wait for this work.
     fn taken_back(mut self, looks: bool) -> Result<Extent, OutOfMemory> {
         if self.state == State::Lent {
             if looks && let Err(error) = memory::is_left(self.len) {
@@ -410,7 +410,7 @@ impl Extent {
     }
 }
 
-/// The time at which the kernel takes the pages.
+/// The time at which the kernel reclaims the pages.
 #[derive(Clone, Copy, Debug)]
 enum ReleaseTime {
     Now,

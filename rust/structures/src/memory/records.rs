@@ -147,8 +147,8 @@ fn assert_a_value_a_place(out: &[Out<'_>], places: &[u32], most: usize) {
 }
 
 /// The records of rows that are appended at the end and removed from the front. All records are in
-/// one piece of memory, with room for twice as many rows as there are. Each row is therefore moved
-/// only about once.
+/// one piece of memory, which has room for twice as many rows as the log contains. Each row is
+/// therefore moved only about once.
 pub struct RecordLog<R> {
     /// The elements from `first` to `end` have been written.
     values: Pages<R>,
@@ -185,7 +185,7 @@ impl<R: Record> Deref for RecordLog<R> {
 }
 
 impl<R: Record> RecordLog<R> {
-    /// Adds rows, which are given as columns of equal length.
+    /// Adds rows, given as columns of equal length.
     ///
     /// # Panics
     ///
@@ -232,8 +232,8 @@ impl<R: Record> RecordLog<R> {
     }
 }
 
-/// Implements [`Record`] with a kernel for eight records at a time. NEON has no kernel, because a
-/// NEON register holds only two values and Rust has no streaming stores for NEON.
+/// Implements [`Record`] with a kernel that processes eight records at a time. NEON has no kernel,
+/// because a NEON register holds only two values and Rust has no streaming stores for NEON.
 macro_rules! wide {
     ($columns:literal, $kernel:ident) => {
         impl Record for [u64; $columns] {

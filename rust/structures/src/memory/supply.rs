@@ -3,16 +3,16 @@
 //! If the machine's memory is available, a huge page costs less time than 512 small pages. If the
 //! host of a virtual machine has to supply the memory first, the small pages may cost less. On one
 //! such machine, the first join of ten million rows took 3.1 to 3.9 s with huge pages, and 0.8 s
-//! with small pages. No interface reports which case applies, and the answer changes over time.
-//! From time to time, the first bytes of a large array are therefore requested with both page
+//! with small pages. No interface reports which of the two is the case, and the answer changes over
+//! time. From time to time, the first bytes of a large array are therefore requested with both page
 //! sizes, and the time needed for each is compared.
 //!
 //! # Trade-offs
 //!
 //! An array on small pages keeps these pages for as long as the process uses the memory. If the
-//! result needs gigabytes, later calls of a join are then up to 1.8 times as slow. A join with a
-//! result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they take more
-//! than twice as long.
+//! result takes up gigabytes, later calls of the join can then take up to 1.8 times as long. A join
+//! with a result of 200 MB is as fast as before. Huge pages are therefore abandoned only if they
+//! take more than twice as long.
 
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ pub(super) enum PageSize {
     Small,
 }
 
-/// How many bytes can be supplied before a trial is repeated. The first constant is for huge pages,
-/// the second for small pages. The number is smaller for huge pages, because a few of them may be
-/// available even if most are not.
+/// The number of bytes that can be supplied before a trial is repeated. The first constant is for
+/// huge pages, the second for small pages. The number is smaller for huge pages, because a few of
+/// them may be available even if most are not.
 const HUGE_HOLDS: usize = 32 << 20;
 const SMALL_HOLDS: usize = 128 << 20;
 
@@ -63,8 +63,8 @@ impl Supply {
         if self.is_small.get() == 0 { PageSize::Huge } else { PageSize::Small }
     }
 
-    /// Chooses a page size. `huge` and `small` are the times that the same number of bytes took
-    /// with huge and with small pages.
+    /// Chooses a page size. `huge` and `small` are the times taken to supply the same number of
+    /// bytes with huge and with small pages.
     pub(super) fn note(&self, huge: Duration, small: Duration) -> PageSize {
         let is_small = huge > 2 * small;
         self.is_small.set(usize::from(is_small));

@@ -59,7 +59,7 @@ impl Bitmaps {
     ///
     /// # Panics
     ///
-    /// Panics if the number of a bucket is not below [`BUCKETS`].
+    /// Panics if a bucket number is not below [`BUCKETS`].
     pub fn extend(&mut self, buckets: impl Iterator<Item = u8>) {
         let mut of_tile = [[0; TILE]; BUCKETS];
         for bucket in buckets {

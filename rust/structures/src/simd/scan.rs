@@ -3,8 +3,8 @@
 //!
 //! `scan` is the inner loop of joins that compare every pair. Each tile of a column is loaded once
 //! and compared with the ranges of all rows. For each row, a bit shows whether any position in the
-//! tile is in range. The bit is computed without a branch. The tile is examined again only if there
-//! is such a position. The same code is compiled for AVX-512, for AVX2 and for the features that
+//! tile is in range. The bit is computed without a branch. The tile is examined again only if a
+//! position is in range. The same code is compiled for AVX-512, for AVX2 and for the features that
 //! every processor of the target supports. The version to run is selected at run time. NEON has its
 //! own loop (see `scan/neon.rs`).
 //!

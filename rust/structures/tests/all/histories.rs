@@ -83,7 +83,7 @@ pub(crate) fn is_linearizable(threads: &[Vec<Call>], sources: usize) -> bool {
 }
 
 /// Returns whether a gate may return this result. `done` contains the number of calls that each
-/// thread has made before.
+/// thread has already made.
 fn allows(threads: &[Vec<Call>], sources: usize, done: &[usize], thread: usize, did: &Did) -> bool {
     let Did::Read(given, answer) = did else { return true };
     let mut rows = BTreeSet::new();

@@ -21,7 +21,7 @@ impl Drop for CountedPayload {
     }
 }
 
-/// Explores `model`. At the end, every payload that the model has created must have been dropped.
+/// Explores `model`. At the end, every payload that the model created must have been dropped.
 pub(crate) fn check(preemptions: usize, model: impl Fn(&Arc<AtomicUsize>) + Send + Sync + 'static) {
     explore(Some(preemptions), move || {
         let alive = Arc::new(AtomicUsize::new(0));

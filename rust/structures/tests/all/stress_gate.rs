@@ -8,15 +8,16 @@
 //! memory is reclaimed at every step. Seeds are printed on failure.
 //!
 //! The tests detect errors that are frequent enough to occur among many rows under this machine's
-//! memory model. x86-64 reorders less than the language allows. An ordering that is too weak
-//! therefore shows only if the compiler takes advantage of it. AddressSanitizer detects leaks and
-//! uses of freed memory. On any processor, if the code is executed, ThreadSanitizer detects two
-//! accesses to plain memory that no atomic operation orders. ThreadSanitizer does not recognize the
-//! reference counts in `Arc`, because their fences are in the standard library, which is not
-//! instrumented. Only the row gate's tests run under ThreadSanitizer, because the block gate uses
-//! reference counts to pass memory from block to block. `thread_sanitizer.txt` suppresses reports
-//! about reference counts. `loom_gate.rs` and AddressSanitizer check that reference counts keep
-//! memory alive. Helgrind and DRD are not used, because they report errors in correct code.
+//! memory model. x86-64 reorders less than the language allows. So an ordering that is too weak is
+//! detected only if the compiler takes advantage of it. AddressSanitizer detects leaks and uses of
+//! freed memory. On any processor, ThreadSanitizer detects pairs of accesses to plain memory that
+//! are not ordered by atomic operations, provided that the code is executed. ThreadSanitizer does
+//! not recognize the reference counts in `Arc`, because their fences are in the standard library,
+//! which is not instrumented. Only the row gate's tests run under ThreadSanitizer, because the
+//! block gate uses reference counts to pass memory from block to block. `thread_sanitizer.txt`
+//! suppresses reports about reference counts. `loom_gate.rs` and AddressSanitizer check that
+//! reference counts keep memory alive. Helgrind and DRD are not used, because they report errors in
+//! correct code.
 
 use std::sync::Arc;
 use std::thread;

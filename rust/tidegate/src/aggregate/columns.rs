@@ -46,7 +46,7 @@ pub(crate) enum Extent<'a> {
     Stream(&'a [OrderedCodes]),
 }
 
-/// Values encoded as integers with the same order, if the type of the values requires it.
+/// Values encoded as integers with the same order, if the values' type requires it.
 pub(crate) type OrderedCodes = Option<Arc<Vec<i64>>>;
 
 /// The input of one function.
@@ -60,7 +60,7 @@ struct InputValues {
     others: Vec<Array64<f64>>,
     /// The rows that are included, for each source.
     masks: Vec<Option<BitSet>>,
-    /// The values by rank, for functions that return the smallest or largest of non-numeric values.
+    /// The values by rank, for functions that return the minimum or maximum of non-numeric values.
     ranked: Option<Groups>,
 }
 
@@ -139,7 +139,7 @@ impl Columns {
         self.0.iter().filter_map(|values| values.function().of_all_values()).collect()
     }
 
-    /// Returns whether a function lists the values of rows.
+    /// Returns whether a function lists the rows' values.
     pub(crate) fn has_lists(&self) -> bool {
         self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
     }
@@ -317,7 +317,7 @@ impl InputValues {
     }
 }
 
-/// Returns the arrays of each source. From the source's mask, removes the rows whose value is null.
+/// Returns the arrays of each source. Removes rows with null values from the source's mask.
 fn of_present_rows<'a>(
     streams: &Streams,
     chunks: &'a [ArrayRef],
@@ -331,7 +331,7 @@ fn of_present_rows<'a>(
     sources
 }
 
-/// From a mask, removes the rows without a value.
+/// Removes rows without values from a mask.
 fn leave_out_nulls(mask: &mut Option<BitSet>, chunks: &[ArrayRef]) {
     if chunks.iter().all(|chunk| chunk.logical_null_count() == 0) {
         return;
@@ -408,7 +408,8 @@ fn mapped<T: ArrowPrimitiveType, N: ArrowNativeType + AnyBitPattern + NoUninit>(
     sources.iter().map(|chunks| source(chunks)).collect()
 }
 
-/// The maximum number of rows from one stream in a window. More rows would take years to arrive.
+/// The maximum number of rows that one stream can have in a window. More rows would take years to
+/// arrive.
 const STREAM_ROWS: u128 = 1 << 48;
 
 /// Returns the input for sums and means. The numbers are 64-bit if no sum over this many rows can

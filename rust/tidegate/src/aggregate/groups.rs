@@ -176,8 +176,7 @@ fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(if plain.data_type().is_floating() { cast(&plain, &DataType::Float64)? } else { plain })
 }
 
-/// Returns the values with dictionaries decoded, and with a single NaN and a single zero for
-/// floats.
+/// Returns the values, with dictionaries decoded. Floats have a single NaN and a single zero.
 pub(crate) fn canonical_values(values: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(values, leaf(values.data_type()))?;
     if !plain.data_type().is_floating() {

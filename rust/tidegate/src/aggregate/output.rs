@@ -56,7 +56,7 @@ impl<'a> Output<'a> {
         Ok(RecordBatch::try_new(self.plan.schema.clone(), columns)?)
     }
 
-    /// Describes the window of a row in a page, for an error message.
+    /// Describes the window of a page's row, for an error message.
     fn place(&self, row: usize, windows: &[Window]) -> String {
         let mut end = 0;
         let window = windows.iter().find(|window| {

@@ -142,7 +142,8 @@ impl Streams {
         self.sources.iter().map(stream).collect()
     }
 
-    /// For every aggregate, excludes those rows of the only source that are not in `counted`.
+    /// For every aggregate, excludes the rows that are not in `counted`. There must be only one
+    /// source.
     pub(crate) fn intersect(&mut self, counted: &BitSet) {
         for mask in self.sources.iter_mut().flat_map(|source| &mut source.masks) {
             match mask {

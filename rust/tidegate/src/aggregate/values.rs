@@ -283,7 +283,7 @@ pub(crate) fn times_as(values: ArrayRef, to: &DataType) -> Result<ArrayRef> {
     Ok(cast(&narrow, to)?)
 }
 
-/// Places the found values at the positions marked as present, and nulls at all other positions.
+/// Fills the positions marked as present with the values found, and all other positions with nulls.
 fn spread(found: &ArrayRef, present: &[bool]) -> Result<ArrayRef> {
     let mut next = 0;
     let places = present.iter().map(|&is_present| {

@@ -157,7 +157,7 @@ impl Aggregation {
     }
 }
 
-/// Counts the rows of a result before the rows are built.
+/// Counts a result's rows before they are built.
 struct ResultRows<'a> {
     driver: &'a Driver,
     most: u64,

@@ -25,7 +25,7 @@ const AHEAD_A_THREAD: usize = 2;
 pub struct Batches {
     schema: SchemaRef,
     shared: Arc<ReaderState>,
-    /// The join, which is removed by the first read.
+    /// The join, until the first read removes it.
     join: Mutex<Option<Join>>,
     stop: Stop,
 }

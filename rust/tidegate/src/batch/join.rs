@@ -1,4 +1,4 @@
-//! The steps that all joins of tables share, from matches to record batches.
+//! The steps shared by all table joins, from matches to record batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,9 +70,9 @@ pub struct JoinStats {
     pub left_rows: usize,
     /// The number of rows in the right table.
     pub right_rows: usize,
-    /// The method by which keys were numbered.
+    /// The method used to number keys.
     pub key_method: &'static str,
-    /// The method by which the pairs that satisfy the condition were found.
+    /// The method used to find the pairs that satisfy the condition.
     pub condition_method: &'static str,
     /// The number of threads.
     pub threads: usize,
@@ -177,7 +177,7 @@ impl Candidates {
     }
 }
 
-/// The pairs that a join has found in two tables.
+/// The pairs that a join found in two tables.
 pub(super) struct FoundPairs {
     /// The method by which keys were numbered.
     pub(super) key_method: &'static str,
@@ -536,7 +536,7 @@ impl Pairs {
     }
 }
 
-/// The error for a result with too many rows.
+/// The error for a result that has too many rows.
 pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     Error::memory(format!(
         "the result has at least {rows} rows, more than max_rows = {most}; raise it, request fewer \

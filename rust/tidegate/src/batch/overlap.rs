@@ -124,7 +124,7 @@ impl OverlapSides {
         (left, right, keys.map_or(1, |keys| keys.count))
     }
 
-    /// Counts the pairs of each left row.
+    /// Counts each left row's pairs.
     fn count(&self, driver: &Driver) -> Result<Matches> {
         let (left, right, key_count) = self.columns();
         Ok(count_overlaps(left, right, key_count, driver)?)

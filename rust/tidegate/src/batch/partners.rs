@@ -28,14 +28,14 @@ use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 
-/// The partners that a join has found in two tables.
+/// The partners that a join found in two tables.
 pub(super) struct FoundPartners {
     pub(super) plan: JoinPlan,
     pub(super) key_method: &'static str,
     pub(super) partners: PartnerPlaces,
 }
 
-/// The form in which the partners of left rows have been found.
+/// The representation of the partners found for left rows.
 pub(super) enum PartnerPlaces {
     /// The partners are runs of rows with the same key, in time order. Conditions have not been
     /// evaluated yet.
@@ -278,7 +278,7 @@ impl PartnerResults {
         self.columns.has_lists()
     }
 
-    /// Returns the values for the left rows that are in the given range of positions in `matches`.
+    /// Returns the values for the left rows in a range of positions in `matches`.
     pub(super) fn of_matches(&self, matches: &Matches, left: Range<usize>) -> Vec<OutputColumn> {
         let ts = self.order.as_deref();
         let all_values = self.columns.all_values();

@@ -105,7 +105,7 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 impl QueryPlan {
     /// Returns a start and an end for each of a side's rows, for an interval join whose ends are
     /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
-    /// row that matches nothing, the start and the end are both the row's time. A missing time
+    /// row that matches nothing, both the start and the end are the row's time. A missing time
     /// counts as 0. Returns `None` for other joins.
     ///
     /// The rows must have the columns for which the plan was made. Times are in the finer of the
@@ -150,7 +150,7 @@ fn of_left_rows(
     Ok(row_interval_join(left, right, rows.key_count(), ends, driver)?)
 }
 
-/// The start or the end of a row's interval.
+/// The start or end of a row's interval.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Limit {
     Start,

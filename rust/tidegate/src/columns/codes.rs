@@ -88,7 +88,7 @@ pub(crate) fn of_keys(keys: &[u32]) -> CodeRanges {
 }
 
 impl ColumnPlan {
-    /// Returns the left and the right column.
+    /// Returns the left and right columns.
     pub(crate) fn columns(&self) -> (usize, usize) {
         (self.left, self.right)
     }

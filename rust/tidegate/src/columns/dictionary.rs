@@ -7,9 +7,10 @@
 //! first given a common dictionary that contains each value used by the rows exactly once.
 //!
 //! A dictionary column gets a single dictionary even if the indices have room for more values,
-//! because pandas rejects dictionaries with duplicate values. Equal dictionaries become one, and
-//! different ones are merged into one that contains all their values in order. For dictionaries
-//! within lists and structs, `arrow-select` is used if there is room for their concatenation.
+//! because pandas rejects dictionaries with duplicate values. Equal dictionaries are combined into
+//! one, and different ones are merged into a dictionary that contains all their values in order.
+//! For dictionaries within lists and structs, `arrow-select` is used if there is room for their
+//! concatenation.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -442,8 +443,8 @@ impl<K: ArrowDictionaryKeyType> ValueNumbers<K> {
         encoded.iter().map(|row| row.data()).enumerate().map(&mut number).collect()
     }
 
-    /// Returns the values in order of their numbers. The parameter `arrays` contains the arrays
-    /// that were numbered.
+    /// Returns the values in order of their numbers. `arrays` contains the arrays that were
+    /// numbered.
     fn values(&self, arrays: &[&ArrayRef]) -> ArrowResult<ArrayRef> {
         let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &***array).collect();
         arrow_select::interleave::interleave(&arrays, &self.places)

@@ -1,4 +1,4 @@
-//! Distances between values, as specified by the caller and in the columns' steps.
+//! Distances between values: as specified by the caller, and in the columns' steps.
 
 use std::fmt;
 
@@ -23,8 +23,7 @@ pub enum Distance {
     Nanoseconds(i128),
 }
 
-/// The maximum distances by which the right value can be below or above the left value. `None`
-/// means no bound.
+/// How far the right value can be below or above the left value. `None` means no bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Within {
     /// The maximum distance below.
@@ -145,8 +144,8 @@ fn not_a_time(column: &str) -> Error {
     ))
 }
 
-/// Returns the digits and the scale of the shortest decimal number that parses to this float. A
-/// user who writes 0.1 means one tenth.
+/// Returns the digits and scale of the shortest decimal number that parses to this float. A user
+/// who writes 0.1 means one tenth.
 fn shortest(float: f64) -> (i128, i32) {
     scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")
 }

@@ -1,4 +1,4 @@
-//! Lists the names that exist, for messages about a name that does not.
+//! Lists existing names, for messages about a missing name.
 
 use crate::shown;
 
@@ -8,8 +8,8 @@ const SHOWN: usize = 20;
 /// The minimum similarity, from 0 to 1, that a name must have to be suggested in place of another.
 const ALIKE: f64 = 0.6;
 
-/// Lists the first existing columns, and the column that the user probably meant, for a message
-/// about a missing column.
+/// For a message about a missing column, lists the first few existing columns and the column that
+/// the user probably meant.
 pub(crate) fn known<'a>(name: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
     let quoted = |name: &str| format!("`{}`", shown(name));
     let listed: Vec<String> = names.clone().take(SHOWN).map(quoted).collect();

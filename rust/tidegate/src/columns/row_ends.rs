@@ -71,7 +71,7 @@ impl RowEnds {
         self.each().any(|end| end.side() == Some(side))
     }
 
-    /// Returns the columns of a side that the ends read.
+    /// Returns the columns that the ends read from one side.
     pub(crate) fn columns(&self, side: Origin) -> Vec<usize> {
         self.each().flat_map(|end| end.columns(side)).copied().collect()
     }
@@ -158,7 +158,7 @@ impl RowEnd {
         }
     }
 
-    /// Describes the distance from the left to the right time, for users.
+    /// Describes, for users, the distance from the left to the right time.
     pub(crate) fn show(&self, left_time: &str) -> String {
         match &self.value {
             EndValue::Fixed(_, text) => text.clone(),

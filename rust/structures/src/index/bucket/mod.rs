@@ -26,8 +26,7 @@ use store::BlockStore;
 use super::{BPlusTree, Entry, Probe, WindowIndex};
 use crate::memory::gather::prefetch;
 
-/// The number of rows that are inserted before the index checks whether the directory is still
-/// suitable.
+/// After this many insertions, the index checks whether the directory is still suitable.
 const TOGETHER: usize = 1024;
 
 /// Below this number of rows, rebuilding the directory is not worthwhile.
@@ -46,12 +45,12 @@ const SMALL: usize = 64;
 /// ```
 ///
 /// Rows are not removed explicitly. A row's number shows whether the row has left the window. If it
-/// has left, the row's position is reused. A block contains codes instead of keys. Keys with the
-/// same code are distinguished by the keys themselves, which are stored by number. A crowded cell
-/// is rebuilt separately, with more blocks. The whole directory is rebuilt when the window has
-/// grown or when there are many rows beyond the directory. If possible, the directory is moved
-/// towards these rows instead. A rebuild costs as much as a merge of a PIM-Tree. The distribution
-/// of keys can therefore be skewed and can shift over time.
+/// has left, the row's position is reused. A block contains codes instead of keys. Rows with the
+/// same code are distinguished by their keys, which are stored by row number. A crowded cell is
+/// rebuilt separately, with more blocks. The whole directory is rebuilt when the window has grown
+/// or when there are many rows beyond the directory. If possible, the directory is shifted towards
+/// these rows instead. A rebuild costs as much as a PIM-Tree merge. The key distribution can
+/// therefore be skewed, and can shift over time.
 pub struct BucketIndex {
     directory: Directory,
     store: BlockStore,
@@ -63,7 +62,7 @@ pub struct BucketIndex {
     /// in that direction.
     slide_at: usize,
     margins: Margins,
-    /// One key of each cell that has become crowded.
+    /// One key from each crowded cell.
     crowded: Vec<i64>,
     /// Rows whose blocks were full, each preceded by its block and code.
     left: Vec<(u32, u16, Entry)>,
@@ -71,7 +70,7 @@ pub struct BucketIndex {
     /// last check.
     next: usize,
     untidied: usize,
-    /// The number of rows and cells that the directory was built for, and the oldest row at that
+    /// The number of rows and cells for which the directory was built, and the oldest row at that
     /// time.
     made_for: usize,
     made_cells: usize,
@@ -260,8 +259,7 @@ impl BucketIndex {
         }
     }
 
-    /// Frees the overflow block of a block if this overflow block is the last one and has no live
-    /// rows.
+    /// Frees a block's overflow block if it is the last one and has no live rows.
     fn drop_empty<K: Kernel>(&mut self, at: u32, more: u32, key: i64) {
         let block = &self.store.blocks[more as usize];
         if block.more == NOBODYS && K::live(block, self.first) == 0 {
@@ -400,8 +398,8 @@ mod tests {
     use super::*;
 
     /// Slides a window over rows with rising or falling keys, and compares the results with a scan
-    /// of the window. Returns how often the directory was rebuilt during the second half of the
-    /// rows.
+    /// of the window. Returns how many times the directory was rebuilt while the second half of the
+    /// rows was processed.
     fn drift(key: impl Fn(u32) -> i64) -> usize {
         const ROWS: u32 = 40_000;
         const WINDOW: u32 = 3_000;

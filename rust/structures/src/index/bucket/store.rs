@@ -9,7 +9,7 @@ use crate::memory::pages::Pages;
 pub(super) struct BlockStore {
     /// The blocks. A block is initialized when it is allocated.
     pub(super) blocks: Pages<BucketBlock>,
-    /// Blocks from here onwards have never been allocated.
+    /// Blocks from this number onwards have never been allocated.
     used: u32,
     /// The first block of each freed run, grouped by run length.
     free: BTreeMap<u32, Vec<u32>>,
@@ -41,8 +41,8 @@ impl BlockStore {
         self.free.entry(len).or_default().push(base);
     }
 
-    /// Returns whether half of the store's room is in use. If more than half of the room were used,
-    /// too little would be left for long runs.
+    /// Returns whether more than half of the store's room is in use. Beyond that, too little room
+    /// would be left for long runs.
     pub(super) fn is_scarce(&self) -> bool {
         self.taken > self.blocks.len() / 2
     }

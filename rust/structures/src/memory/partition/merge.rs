@@ -1,5 +1,5 @@
-//! Partitions rows in time order. The same pass determines where the matches of other rows begin
-//! and end in their buckets.
+//! Partitions rows in time order. The same pass determines where each left row's matches begin and
+//! end in their bucket.
 //!
 //! ```text
 //!   right rows in time order   ──●──●──┊──●──●──●──┊──●──●──▶
@@ -11,8 +11,8 @@
 //! it is too early for that left row. When a row enters, its number is written to the next free
 //! position in its bucket. For a left row, the matches therefore end at the next free position in
 //! the bucket of its key. The matches begin at the position of the bucket's first row that has not
-//! left. However many buckets there are, each right time is read at most twice and never searched
-//! for.
+//! left. Regardless of the number of buckets, each right time is read at most twice, and no search
+//! is needed.
 //!
 //! Entering and leaving both merge left and right rows. The side of the next row is unpredictable,
 //! so no branch depends on it. Both cases perform the same reads and writes, and a case without a

@@ -13,7 +13,7 @@ use super::{Lane, Ranges, Span, TILE, rest};
 /// The number of positions whose comparison results fill a register.
 pub(crate) const WIDTH: usize = 16;
 
-/// One byte for each of [`WIDTH`] positions.
+/// One byte for each of the [`WIDTH`] positions.
 pub(crate) type Bytes = uint8x16_t;
 
 /// A range whose bounds are repeated to fill a register.

@@ -83,7 +83,7 @@ impl BandTables<'_> {
         Ok(Matches::of_pairs(&pairs, left.rows(), right.rows(), driver)?)
     }
 
-    /// Returns the values by which rows of a side are compared. The values of band columns come
+    /// Returns the values by which a side's rows are compared. The values of band columns come
     /// before the values of keys.
     fn ranges(&self, side: Side) -> Result<Vec<CodeRanges>> {
         let table = [self.left, self.right][side as usize];

@@ -391,8 +391,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a function, `CASE` or `CAST`. This code is kept out of the recursive function
-    /// [`bind`](Self::bind) to keep its stack frames small.
+    /// Binds a function, `CASE` or `CAST`. This code is not part of the recursive function
+    /// [`bind`](Self::bind), whose stack frames must stay small.
     #[inline(never)]
     fn called(&self, expr: &Expr, text: String) -> Result<TypedOperation> {
         match expr {

@@ -54,7 +54,7 @@ pub(super) fn compare_times(
     Ok((0..rows).map(|row| pair(row).map(|(left, right)| holds(left, right))).collect())
 }
 
-/// Returns the times in nanoseconds. Also returns whether a single time applies to all rows.
+/// Returns the times in nanoseconds. Also returns whether the same time applies to all rows.
 fn times(times: &dyn Datum, step: i64) -> Result<(Vec<Option<i128>>, bool), ArrowError> {
     let (array, is_scalar) = times.get();
     let array = match array.data_type() {

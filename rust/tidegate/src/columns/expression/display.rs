@@ -80,8 +80,8 @@ impl Display for SubExpression<'_> {
 }
 
 impl Expr {
-    /// Writes the text of a function, `CASE` or `CAST`. This code is kept out of the recursive
-    /// function `fmt` to keep its stack frames small.
+    /// Writes the text of a function, `CASE` or `CAST`. This code is not part of the recursive
+    /// function `fmt`, whose stack frames must stay small.
     #[inline(never)]
     fn fmt_called(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

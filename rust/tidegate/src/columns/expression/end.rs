@@ -88,8 +88,8 @@ impl EndRule {
         distance.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
-    /// Returns whether the end is more than `most` steps away from the left time, given the time of
-    /// the row.
+    /// Returns whether the end is more than `most` steps away from the left time, given the row's
+    /// time.
     pub(crate) fn is_beyond(&self, most: i64, ts: i64, value: i128) -> bool {
         let from = if self.is_time { i128::from(ts) } else { 0 };
         let Steps { floor, is_whole } = self.steps(value);

@@ -171,8 +171,8 @@ impl TypedOperation {
         }
     }
 
-    /// Evaluates a function or `CASE`. This code is kept out of the recursive function
-    /// [`evaluate`](Self::evaluate) to keep its stack frames small.
+    /// Evaluates a function or `CASE`. This code is not part of the recursive function
+    /// [`evaluate`](Self::evaluate), whose stack frames must stay small.
     #[inline(never)]
     fn evaluate_called(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
@@ -313,7 +313,7 @@ pub(super) fn arithmetic_kernel(
     }
 }
 
-/// Returns whether any non-null quotient has a divisor of zero.
+/// Returns whether any non-null quotient has a zero divisor.
 fn divides_by_zero(quotients: &Float64Array, divisor: &Value) -> bool {
     let divisors = divisor.array().as_primitive::<Float64Type>().values();
     match divisor {

@@ -318,7 +318,7 @@ impl Rounding {
         Ok(Arc::new(numbers.unary::<_, Float64Type>(|x| self.float(x))))
     }
 
-    /// Returns a number with its last digits removed.
+    /// Returns a number without its last digits.
     fn cut(self, x: i128, places: u32) -> i128 {
         // A decimal has at most 38 digits, and its scale is at most 38.
         let step = 10_i128.pow(places.min(38));

@@ -455,8 +455,8 @@ fn computed(operator: Arithmetic, operands: [TypedOperation; 2], text: String) -
     TypedOperation { operation, data_type: DataType::Int64, text, can_fail: true }
 }
 
-/// Returns whether the expression is a duration in ticks, the number that represents the duration
-/// in memory.
+/// Returns whether the expression is a duration cast to its number of ticks. A duration is stored
+/// as this number.
 pub(super) fn is_number_of_duration(bound: &TypedOperation) -> bool {
     match &bound.operation {
         Operation::Cast(inner) => {

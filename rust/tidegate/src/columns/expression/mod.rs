@@ -28,9 +28,9 @@
 //!   true.
 //! - Arithmetic uses `int64`, or `float64` if one side is a float. Arithmetic with decimals or
 //!   `uint64` is exact, in `decimal128` or `decimal256`. `/` always divides in `float64`, and the
-//!   result of `%` has the sign of the dividend. Subtracting two times yields a duration, and
-//!   adding a duration to a time or subtracting it yields a time. A duration times an integer is a
-//!   duration, and a duration divided by a duration is a float.
+//!   result of `%` has the sign of the dividend. Subtracting one time from another yields a
+//!   duration. Adding a duration to a time, or subtracting it from a time, yields a time. A
+//!   duration times an integer is a duration, and a duration divided by a duration is a float.
 //! - `LIKE` and `REGEXP` match characters, not bytes, and are case-sensitive; `ILIKE` is not. A
 //!   backslash in a `LIKE` pattern has no special meaning.
 //! - `CASE` and `coalesce` evaluate a value only for the rows that use it. All of their values are

@@ -27,8 +27,8 @@ type NumberRange = (i64, i64);
 pub(super) struct Overflow {
     form: TypedOperation,
     left_columns: usize,
-    /// The parts in the order in which they appear in the expression. The range is `None` as long
-    /// as no row has contained a number.
+    /// The parts in the order in which they appear in the expression. The range is `None` until a
+    /// row contains a number.
     parts: Vec<(TypedOperation, Option<NumberRange>)>,
 }
 

@@ -111,7 +111,7 @@ impl Scan {
         (!has_missing || !residual_can_fail).then_some(all)
     }
 
-    /// Returns the names, as shown to users, of the numbers that are compared in right rows.
+    /// Returns the user-facing names of the numbers that are compared in right rows.
     pub(crate) fn of_right(&self) -> Vec<&str> {
         let mut texts: Vec<&str> = Vec::new();
         for PushedComparison { right, .. } in &self.pushed {
@@ -327,7 +327,7 @@ pub(super) fn domain(data_type: &DataType) -> Option<Domain> {
         .map(|found| if found.is_floating() { Domain::Float } else { Domain::Whole })
 }
 
-/// Returns the sides whose columns an expression reads.
+/// Returns the sides from which an expression reads columns.
 pub(super) fn reads(bound: &TypedOperation, left_columns: usize) -> (bool, bool) {
     match bound.operation {
         Operation::Column(slot) => (slot < left_columns, slot >= left_columns),

@@ -122,7 +122,7 @@ fn parse(
     Ok(expr)
 }
 
-/// Parses the tokens of a condition. The SQL text of the condition is `text`.
+/// Parses the tokens of a condition. `text` is the condition's SQL text.
 fn read(tokens: Vec<TokenWithSpan>, text: &str) -> Result<Expr, String> {
     let mut parser =
         Parser::new(&Where).with_recursion_limit(MAX_NESTING).with_tokens_with_locations(tokens);
@@ -255,8 +255,8 @@ fn unsupported(tree: &ast::Expr) -> String {
     )
 }
 
-/// Converts a function, `CASE` or `CAST`. This code is kept out of the recursive function
-/// [`expression`] to keep its stack frames small.
+/// Converts a function, `CASE` or `CAST`. This code is not part of the recursive function
+/// [`expression`], whose stack frames must stay small.
 #[inline(never)]
 fn called(tree: ast::Expr) -> Result<Expr, String> {
     match tree {

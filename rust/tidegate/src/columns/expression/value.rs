@@ -101,7 +101,7 @@ pub(crate) struct EndCondition<'a> {
     /// The side from whose columns the end is computed.
     pub(crate) side: Origin,
     pub(crate) expr: &'a Expr,
-    /// The time columns of the left and the right side.
+    /// The time columns of the left and right sides.
     pub(crate) times: (&'a str, &'a str),
     /// The unit of a step. `None` for integers and days.
     pub(crate) unit: Option<TimeUnit>,
@@ -121,8 +121,8 @@ impl EndCondition<'_> {
 
 impl Predicate {
     /// Binds the conditions for one or more ends, followed by another condition. That condition is
-    /// evaluated only for pairs within the ends. Times must fit in 64 bits after conversion to the
-    /// unit of a step.
+    /// evaluated only for pairs that satisfy all conditions for the ends. Times must fit in 64 bits
+    /// after conversion to the step's unit.
     pub(crate) fn bind_with_ends(
         ends: &[EndCondition<'_>],
         condition: Option<&Expr>,

@@ -193,8 +193,8 @@ impl KeyColumns for RowColumns<'_> {
     }
 
     fn for_each(&self, rows: Range<usize>, mut each: impl FnMut(Option<&[u8]>)) -> Result<()> {
-        /// The number of rows encoded at a time. It is small enough for their bytes to stay in a
-        /// cache.
+        /// The number of rows encoded at a time. The number is small enough for the encoded rows to
+        /// stay in a cache.
         const ENCODED: usize = 1 << 12;
         let fields =
             self.columns.iter().map(|(_, common)| SortField::new(Self::encoded_type(common)));
@@ -239,7 +239,8 @@ mod tests {
 
     const WORDS: [Option<&str>; 5] = [Some("a"), None, Some(""), Some("a"), Some("bc")];
 
-    /// Encodes the words of each chunk with dictionaries that begin at different words.
+    /// Encodes the words of each chunk with a dictionary. The chunks' dictionaries begin with
+    /// different words.
     fn coded<K: ArrowDictionaryKeyType>(chunks: &[Vec<Option<u8>>]) -> Vec<ArrayRef> {
         let chunk = |(first, codes): (usize, &Vec<Option<u8>>)| -> ArrayRef {
             let words: StringArray = WORDS.into_iter().cycle().skip(first).take(5).collect();

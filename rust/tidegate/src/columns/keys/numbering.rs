@@ -28,7 +28,7 @@ pub(crate) struct Keys {
     pub(crate) count: usize,
     /// The smallest key, if keys are numbered by their distance from it.
     pub(crate) smallest: Option<i64>,
-    /// The method by which the numbers were computed, as shown to users.
+    /// The method used to compute the numbers, as shown to users.
     pub(crate) method: &'static str,
 }
 

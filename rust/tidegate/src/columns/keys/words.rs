@@ -140,7 +140,7 @@ impl KeyColumns for WordColumn {
     }
 }
 
-/// The smallest and the largest key.
+/// The smallest and largest keys.
 #[derive(Clone, Copy)]
 pub(super) struct KeySpan {
     low: i64,

@@ -1,5 +1,4 @@
-//! Tests linear forms over both sides: a scan must select the same pairs as an evaluation of every
-//! pair does.
+//! Tests linear forms over both sides: a scan must select the same pairs as evaluating every pair.
 
 use std::sync::Arc;
 
@@ -137,8 +136,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// Generates an expression that adds or subtracts one number from each side, and then applies
-/// further operations to the result.
+/// Generates a sum or difference of one number from each side, with further operations applied to
+/// it.
 fn simple() -> impl Strategy<Value = String> {
     let names = || select(vec!["i", "n", "big", "f", "d", "e"]);
     let core = (names(), select(vec!["+", "-"]), names(), any::<bool>());

@@ -28,7 +28,7 @@ enum Cell {
 
 use Cell::{Float, Null, Span, Text, Time, Whole};
 
-/// The reason that a row has no value.
+/// The reason why a row has no value.
 #[derive(Debug, PartialEq)]
 enum Failure {
     /// Overflow or division by zero.
