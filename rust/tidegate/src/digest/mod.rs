@@ -73,8 +73,8 @@ use self::polynomial::Polynomial;
 use self::rows::BatchRows;
 use crate::{Error, Result};
 
-/// The number of rows for which a thread computes words at a time. It is large enough to make the
-/// cost of waking the thread negligible.
+/// The number of rows whose words a thread computes at a time. It is large enough to make the cost
+/// of waking the thread negligible.
 const PART_ROWS: usize = 1 << 14;
 
 /// The number of bytes in a state.
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Returns the state of these rows followed by other rows.
+    /// Returns the state of these rows followed by the rows of `later`.
     fn then(self, later: State) -> State {
         State {
             rows: self.rows + later.rows,
@@ -225,7 +225,7 @@ impl State {
     }
 }
 
-/// Returns the name and the kind of each column.
+/// Returns each column's name and kind.
 fn columns(schema: &Schema) -> Vec<(String, String)> {
     let fields = schema.fields().iter();
     fields.map(|field| (field.name().clone(), types::kind(field.data_type()))).collect()

@@ -22,7 +22,7 @@ use crate::query::aggregate::plan::{AggregatePlan, OutputPlan};
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The distance between codes that are evenly spaced.
+/// The distance between evenly spaced codes.
 const SPACE: i64 = 1 << 30;
 
 /// All columns of an aggregation whose values need codes.

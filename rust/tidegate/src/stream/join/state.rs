@@ -19,7 +19,7 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
-/// Returns the error for kept rows that cannot exist in a join in merged order.
+/// Returns the error for kept rows that cannot occur in a merged-order join.
 fn out_of_order() -> Error {
     Error::state(
         "the snapshot's rows were joined in an order other than by time: it belongs to a join with \

@@ -31,7 +31,7 @@ pub struct MergeInput {
     /// The batches. An error that contains an [`Error`] is passed on unchanged.
     pub batches: Box<dyn RecordBatchReader + Send>,
     /// True if a batch may take a long time to arrive, or may need a resource that the requesting
-    /// thread holds. A separate thread reads streams that can wait.
+    /// thread holds. A separate thread reads streams that can block.
     pub waits: bool,
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for MergeInput {
 /// ```
 ///
 /// Several threads can use the merge. No lock is held while a batch is requested from a stream that
-/// can wait. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
+/// can block. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
 /// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
@@ -96,9 +96,9 @@ struct MergeState {
     /// first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: ReadState,
-    /// True if any of the streams can wait.
+    /// True if any of the streams can block.
     waits: bool,
-    /// True if the thread that reads streams that can wait is running.
+    /// True if the thread that reads streams that can block is running.
     has_thread: bool,
     /// The reason why there are no more batches; cleared once a call has reported it.
     failed: Option<Error>,
@@ -246,7 +246,7 @@ impl MergeStreams {
         }
     }
 
-    /// Starts the thread that reads streams that can wait, if there are any such streams.
+    /// Starts the thread that reads streams that can block, if there are any such streams.
     fn begin(&self, state: &mut MergeState) -> Result<()> {
         if state.waits && !state.has_thread {
             let shared = self.shared.clone();
