@@ -20,7 +20,7 @@
 //! 2. The encoding of a null starts with the byte 0. Any other value is encoded as the byte 1 or 2
 //!    followed by the value (`rows.rs`). A row is encoded as its values in the fixed-length
 //!    columns, followed by its values in all other columns. Both groups are in column order.
-//! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
+//! 3. A row's *word* is the XXH3-128 hash of its bytes, with seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128. In a sum, equal rows add up,
 //!    whereas XOR would cancel them out. The ordered state is the polynomial of the words, `(((w0
 //!    b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's

@@ -511,7 +511,7 @@ fn items<'a>(
     Box::new(Items { array, items: column(values), bounds })
 }
 
-/// Structs, and map entries, which are never null.
+/// Structs and map entries. Map entries are never null.
 struct Tuple<'a> {
     array: Option<&'a dyn Array>,
     fields: Vec<Box<dyn DigestColumn + 'a>>,

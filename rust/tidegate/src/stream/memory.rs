@@ -332,7 +332,7 @@ impl Refusal {
 }
 
 impl Charge {
-    /// Splits off `bytes` bytes as a separate charge, or all bytes if there are fewer.
+    /// Splits off a separate charge of `bytes` bytes, or of all bytes if there are fewer.
     pub(super) fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

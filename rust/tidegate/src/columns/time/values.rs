@@ -123,9 +123,9 @@ pub(crate) fn both_times(
 /// The positions assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The position of times that are too early.
+    /// The position of the latest time that is too early.
     below: Option<i64>,
-    /// The position of times that are too late.
+    /// The position of the earliest time that is too late.
     above: Option<i64>,
 }
 

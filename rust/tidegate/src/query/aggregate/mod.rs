@@ -107,7 +107,7 @@ pub enum Design {
     LockFreeMultiQueue,
     /// A gate merges the rows. One thread updates the states.
     MergedSingleConsumer,
-    /// A gate merges the rows. Several threads update the states, each for some of the keys.
+    /// A gate merges the rows. Several threads update the states, each for a subset of the keys.
     MergedMultipleConsumer,
     /// Each source updates the states itself, without merging.
     WindowMerged,

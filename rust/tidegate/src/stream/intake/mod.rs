@@ -103,7 +103,7 @@ impl RestoredIntake {
         self.sources.iter().filter_map(RestoredSource::next).min()
     }
 
-    /// Returns the number of rows that have arrived from all sources.
+    /// Returns the total number of rows that have arrived from the sources.
     pub(super) fn rows(&self) -> u64 {
         self.sources.iter().map(|source| source.rows().0).fold(0, u64::saturating_add)
     }

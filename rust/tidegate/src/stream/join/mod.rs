@@ -559,7 +559,7 @@ impl<P: Prepare> JoinTactic<P> {
         Maker::new(&self.plan, self.how, self.sides())
     }
 
-    /// Returns the stores that contain the left rows and the right rows of results.
+    /// Returns the stores that contain the left and right rows of results.
     fn sides(&self) -> [&Store; 2] {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]

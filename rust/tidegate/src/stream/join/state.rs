@@ -80,7 +80,7 @@ impl<P: Prepare> JoinTactic<P> {
         self.engine.restore(&kept, batches.each_ref())
     }
 
-    /// Returns the kept rows of a side from the snapshot.
+    /// Returns a side's kept rows from the snapshot.
     fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<SavedRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);

@@ -90,7 +90,7 @@ struct MergeState {
     merge: Operator,
     /// The position of the time column.
     on: usize,
-    /// The rest of each stream; `None` while the stream is being read.
+    /// The unread part of each stream; `None` while the stream is being read.
     streams: Vec<Option<MergeInput>>,
     /// The watermark and the number of each open stream, with the streams that hold up the others
     /// first.
@@ -115,12 +115,13 @@ enum ReadState {
     By(ThreadId),
 }
 
-/// A stream's number, the rest of the stream, and the batch that it returned.
+/// A stream's number, its unread part, and the batch that it returned.
 type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
-    /// Creates a merge of `streams` by their `on` column. The rows in each stream can be out of
-    /// order by up to `lateness`. The merge holds at most `memory_limit` bytes of rows.
+    /// Creates a merge of `streams`, in the order of their `on` columns. The rows in each stream
+    /// can be out of order by up to `lateness`. The merge holds at most `memory_limit` bytes of
+    /// rows.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
@@ -173,7 +174,7 @@ impl MergeStreams {
         &self.schema
     }
 
-    /// Drops all rows and the rest of the streams. Later reads fail.
+    /// Drops all rows and the unread parts of the streams. Later reads fail.
     pub fn close(&self) {
         let left = self.shared.state().close();
         self.shared.changed.notify_all();
@@ -436,7 +437,7 @@ impl MergeState {
         Some((position, written(3 + self.on)?, written(2)?))
     }
 
-    /// Closes the merge, and returns the rest of the streams.
+    /// Closes the merge, and returns the unread parts of the streams.
     fn close(&mut self) -> Vec<MergeInput> {
         self.closed = true;
         self.merge.close();

@@ -321,7 +321,7 @@ impl Operator {
         }
     }
 
-    /// Does the same as [`poll`](Self::poll), but can also serve readers, and takes only a few
+    /// Does the same as [`poll`](Self::poll), but can also serve readers and takes only a few
     /// milliseconds. Returns `None` if other [work](Self::work) has to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
