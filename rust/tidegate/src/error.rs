@@ -46,8 +46,8 @@ enum ErrorKind {
     Bug,
 }
 
-/// Shortens a caller's text for quotation in a message, because the beginning is enough to
-/// recognize it.
+/// Shortens a caller's text for quotation in a message. The beginning is enough to recognize the
+/// text.
 pub fn shown(text: &str) -> Cow<'_, str> {
     shown_up_to(text, 80)
 }
@@ -158,12 +158,12 @@ impl Error {
         }
     }
 
-    /// Returns the same error with an error of a user-defined function as its cause.
+    /// Returns the same error with an error from a user-defined function as its cause.
     pub fn caused_by(self, cause: impl Any + Send + Sync) -> Self {
         Error { cause: Some(Arc::new(cause)), ..self }
     }
 
-    /// Returns the error of a user-defined function that caused this one, if any.
+    /// Returns the error from a user-defined function that caused this one, if any.
     pub fn cause(&self) -> Option<&(dyn Any + Send + Sync)> {
         self.cause.as_deref()
     }

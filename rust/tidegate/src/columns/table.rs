@@ -1,4 +1,4 @@
-//! An input table: checked record batches of one schema.
+//! An input table: validated record batches with the same schema.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Converts a row number to the number of the row's batch and the row's position in that batch.
+    /// Converts a row number to a batch number and the row's position in that batch.
     pub fn locate(&self, row: usize) -> (usize, usize) {
         let mut place = row;
         for (at, batch) in self.batches.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Formats Arrow types under their Python names, for messages.
+//! Formats Arrow types with their Python names, for messages.
 
 use std::cmp::Reverse;
 use std::fmt::{Display, Formatter, Result};
@@ -130,7 +130,7 @@ pub fn with_type_names(text: &str, data_type: &DataType) -> String {
     named
 }
 
-/// Adds a type and all of its child types.
+/// Appends a type and all of its child types.
 fn add_types<'a>(data_type: &'a DataType, types: &mut Vec<&'a DataType>) {
     types.push(data_type);
     match data_type {

@@ -20,7 +20,7 @@
 //! 2. The encoding of a null starts with the byte 0. Any other value is encoded as the byte 1 or 2
 //!    followed by the value (`rows.rs`). A row is encoded as its values in the fixed-length
 //!    columns, followed by its values in all other columns. Both groups are in column order.
-//! 3. A row's *word* is the XXH3-128 hash of its bytes, with the seed 0.
+//! 3. A row's *word* is the XXH3-128 hash of its bytes, with seed 0.
 //! 4. The order-free state is the sum of the words modulo 2^128. In a sum, equal rows add up,
 //!    whereas XOR would cancel them out. The ordered state is the polynomial of the words, `(((w0
 //!    b) + w1) b + w2) ...` modulo the prime 2^127 - 1 (`polynomial.rs`; Karp and Rabin's
@@ -73,8 +73,8 @@ use self::polynomial::Polynomial;
 use self::rows::BatchRows;
 use crate::{Error, Result};
 
-/// The number of rows for which a thread computes words at a time. It is large enough to make the
-/// cost of waking the thread negligible.
+/// The number of rows whose words a thread computes at a time. It is large enough to make the cost
+/// of waking the thread negligible.
 const PART_ROWS: usize = 1 << 14;
 
 /// The number of bytes in a state.
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Returns the state of these rows followed by other rows.
+    /// Returns the state of these rows followed by the rows of `later`.
     fn then(self, later: State) -> State {
         State {
             rows: self.rows + later.rows,
@@ -225,7 +225,7 @@ impl State {
     }
 }
 
-/// Returns the name and the kind of each column.
+/// Returns each column's name and kind.
 fn columns(schema: &Schema) -> Vec<(String, String)> {
     let fields = schema.fields().iter();
     fields.map(|field| (field.name().clone(), types::kind(field.data_type()))).collect()

@@ -44,8 +44,7 @@ impl Polynomial {
         Polynomial(add(multiply(self.0, power(BASE, words.into())), later.0))
     }
 
-    /// Returns the polynomial of all words except the last `words` ones, whose polynomial is
-    /// `last`.
+    /// Returns the polynomial of all words except the last `words`, whose polynomial is `last`.
     pub(super) fn without(self, last: Polynomial, words: u64) -> Self {
         // This is the inverse, by Fermat's little theorem.
         let inverse = power(power(BASE, words.into()), PRIME - 2);

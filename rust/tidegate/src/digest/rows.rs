@@ -32,8 +32,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::columns::keys::canonical;
 
-/// The number of rows that are encoded together. It is small enough for their bytes to stay in the
-/// L1 cache.
+/// The number of rows that are encoded together. It is small enough for the rows' bytes to stay in
+/// the L1 cache.
 const BLOCK_ROWS: usize = 256;
 
 /// The rows of a batch.
@@ -251,7 +251,7 @@ fn column<'a>(array: &'a dyn Array) -> Box<dyn DigestColumn + 'a> {
     }
 }
 
-/// Encodes a value that takes up eight bytes.
+/// Encodes an eight-byte value.
 fn whole(value: i64) -> [u8; 9] {
     marked(1, value.to_le_bytes())
 }
@@ -511,7 +511,7 @@ fn items<'a>(
     Box::new(Items { array, items: column(values), bounds })
 }
 
-/// Structs, and the entries of maps, which are never null.
+/// Structs and map entries. Map entries are never null.
 struct Tuple<'a> {
     array: Option<&'a dyn Array>,
     fields: Vec<Box<dyn DigestColumn + 'a>>,

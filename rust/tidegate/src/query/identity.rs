@@ -8,7 +8,7 @@ use std::fmt::{Debug, Display, Write};
 
 use arrow_schema::Schema;
 
-/// Names with their values, one pair per line.
+/// Names and values, one pair per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(String);
 

@@ -55,7 +55,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct OverlapJoin {
-    /// The start and end columns of the left and the right side.
+    /// Each side's start and end columns.
     pub on: [(String, String); 2],
     /// [`Closed::Both`], or [`Closed::Left`] if intervals exclude their ends.
     pub closed: Closed,

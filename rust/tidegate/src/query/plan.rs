@@ -30,7 +30,7 @@ pub struct QueryPlan {
     pub bands: Vec<Reach>,
     /// The time columns, if matches depend on times.
     pub time: Option<Reach>,
-    /// The smallest and the largest time difference within a pair, inclusive; `None` for no limit.
+    /// The smallest and largest time differences within a pair, inclusive; `None` for no limit.
     pub distances: (Option<i64>, Option<i64>),
     /// Each side's start and end columns, if rows have both.
     pub intervals: Option<[(usize, usize); 2]>,
@@ -66,7 +66,7 @@ pub enum Difference {
     Float(f64),
 }
 
-/// Returns the smallest and the largest distance within an interval, inclusive.
+/// Returns the smallest and largest distances within an interval, inclusive.
 pub(crate) fn distances(interval: Interval) -> (Option<i64>, Option<i64>) {
     let Interval { lower, upper, closed } = interval;
     let is_open_below = matches!(closed, Closed::Right | Closed::Neither);

@@ -21,7 +21,7 @@ use crate::columns::dictionary::interleave as interleave_any;
 /// batch.
 pub(crate) type Place = (u32, u32);
 
-/// The location of a missing row, which results in nulls.
+/// The location of a missing row, which yields nulls.
 pub(crate) const NO_PLACE: Place = (u32::MAX, 0);
 
 /// Returns the values at `places` in a column that consists of `chunks`, one per batch.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each value is the next one from its row's source, so row positions do not have to be stored or
-//! looked up. Instead, one cursor per source moves through the values of that source.
+//! looked up. Instead, one cursor per source moves through that source's values.
 
 use std::ops::Range;
 use std::slice::Iter;
@@ -280,7 +280,7 @@ impl<T: Copy> Iterator for PartValues<'_, T> {
     }
 }
 
-/// The number of a part, and a row number in that part.
+/// A part's number, and a row number within that part.
 type Place = (usize, usize);
 
 /// The locations of a part's rows.

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
-/// The maximum time by which the rows from sources can be out of order.
+/// The maximum time by which rows from the sources can be out of order.
 #[derive(Clone, PartialEq)]
 pub enum Lateness {
     /// The same lateness for every source; `None` requires rows to be in order.

@@ -14,8 +14,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The limit is divided by this number to obtain the part that is divided among the sources. A
-/// state that belongs to no source has a share of the same size.
+/// The limit divided by this number is the amount shared among the sources. A state that belongs to
+/// no source has a share of the same size.
 const SHARED: usize = 5;
 
 /// The holder of memory.
@@ -27,8 +27,8 @@ pub(super) enum Holder {
     State,
 }
 
-/// The number of bytes that an operator holds, and the maximum that it is allowed to hold. All
-/// clones belong to the same operator.
+/// The number of bytes that an operator holds, and the maximum allowed. All clones belong to the
+/// same operator.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Mutex<Accounts>>);
 
@@ -67,10 +67,10 @@ pub(super) struct Refusal {
     /// The maximum number of bytes that the source can hold under the limit while no other source
     /// holds any.
     pub(super) most: usize,
-    /// The limit that would be sufficient for the source to hold the requested bytes.
+    /// The limit at which the source could hold the requested bytes.
     pub(super) enough: usize,
-    /// The limit that would be sufficient for the request, given the source's share and the bytes
-    /// that are currently held.
+    /// The limit at which the request would succeed, given the source's share and the bytes that
+    /// are currently held.
     pub(super) enough_now: usize,
 }
 
@@ -314,8 +314,8 @@ impl Refusal {
         )
     }
 
-    /// Returns a message that the work cannot continue with this limit. `late` is the number of
-    /// bytes in late rows that have not been fetched.
+    /// Returns a message stating that the work cannot continue with this limit. `late` is the
+    /// number of bytes in late rows that have not been fetched.
     pub(super) fn say_for_ever(&self, rows: &str, late: usize) -> String {
         let Refusal { asked, own, limit, enough_now, .. } = self;
         let late = if late == 0 {
@@ -332,14 +332,14 @@ impl Refusal {
 }
 
 impl Charge {
-    /// Splits off `bytes` bytes as a separate charge, or all bytes if there are fewer.
+    /// Splits off a separate charge of `bytes` bytes, or of all bytes if there are fewer.
     pub(super) fn split(&mut self, bytes: usize) -> Charge {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Charge { memory: self.memory.clone(), holder: self.holder, bytes }
     }
 
-    /// Adds another charge of the same holder to this one.
+    /// Merges another charge for the same holder into this one.
     pub(super) fn merge(&mut self, mut other: Charge) {
         assert_eq!(self.holder, other.holder, "both charges are of one holder");
         self.bytes += std::mem::take(&mut other.bytes);

@@ -49,9 +49,9 @@ pub struct Stats {
     /// The time before which all rows have been processed. `None` before all sources have made a
     /// promise, and at the end.
     pub watermark: Option<i64>,
-    /// The latency in seconds, as the median, the 99th percentile and the maximum. A row's latency
-    /// is the time from its push until the row has been processed and all results that it makes
-    /// final have been produced. `None` before the first row.
+    /// The median, 99th-percentile and maximum latency, in seconds. A row's latency is the time
+    /// from its push until the row has been processed and all results that it makes final have been
+    /// produced. `None` before the first row.
     pub latency: Option<(f64, f64, f64)>,
     /// The number of bytes that count toward the memory limit.
     pub memory: usize,

@@ -20,7 +20,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(super) struct ResultBatch {
     pub(super) batch: RecordBatch,
-    /// The charges of the pushes that contain the batch's rows, if results are charged until they
+    /// The charges for the pushes that contain the batch's rows, if results are charged until they
     /// are read.
     pub(super) charges: Vec<Arc<Charge>>,
 }

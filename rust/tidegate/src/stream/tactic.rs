@@ -107,7 +107,7 @@ pub(super) trait Tactic: Debug + Send {
 pub(super) enum Effort {
     /// A few milliseconds.
     Short,
-    /// The step may take longer than a caller with other duties should wait.
+    /// The step may take too long for a caller that has other work to do.
     Long,
 }
 

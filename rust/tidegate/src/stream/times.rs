@@ -166,9 +166,8 @@ pub(super) struct LedSource {
     pub(super) columns: Vec<String>,
 }
 
-/// Determines how a source with this time column receives an operator's results. Times of the
-/// source are compared in `unit`. `of` specifies a time that is computed from the two times of a
-/// result.
+/// Determines how a source with this time column receives an operator's results. The source's times
+/// are compared in `unit`. `of` specifies a time that is computed from the two times of a result.
 pub(super) fn led(
     times: &ResultTimes,
     schema: &Schema,

@@ -10,14 +10,13 @@ use crate::{Error, Result};
 /// An interval end, as specified by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// A bound in the unit of the time columns, or in the finer unit if their units differ.
+    /// A bound in the time columns' unit, or in the finer unit if their units differ.
     Steps(i128),
     /// A bound in nanoseconds.
     Nanoseconds(i128),
 }
 
-/// Returns a duration as a number of whole units. Fails if the duration is not a whole number of
-/// units.
+/// Returns a duration in whole units. Fails if the duration is not a whole number of units.
 pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     let end = end(name, bound, unit, Round::Down)?;
     if !end.whole {
@@ -30,8 +29,8 @@ pub(crate) fn steps(name: &str, bound: Bound, unit: Unit) -> Result<i64> {
     Ok(end.steps)
 }
 
-/// Returns an interval end in nanoseconds or as a plain integer, and the size of `unit` on the same
-/// scale. Also returns the end in that unit, formatted for messages.
+/// Returns an interval end as a number of nanoseconds or as a plain integer, together with the size
+/// of `unit` on the same scale. Also returns the end in that unit, formatted for messages.
 pub(crate) fn amount(name: &str, bound: Bound, unit: Unit) -> Result<(i128, i64, String)> {
     let Fraction { amount, step } = end(name, bound, unit, Round::Down)?.exact;
     Ok((amount, step, Fraction { amount, step }.show()))

@@ -17,7 +17,7 @@ pub(crate) enum Unit {
 
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
-/// Returns advice on how to convert a column to times.
+/// Returns advice on converting a column to times.
 fn mend(given: &DataType) -> &'static str {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
@@ -58,7 +58,7 @@ impl Unit {
         }
     }
 
-    /// Returns this unit's name in the form that follows a number in messages.
+    /// Returns this unit's name as written after a number in messages.
     pub(crate) fn steps_name(self) -> &'static str {
         match self {
             Unit::Integer => "steps",

@@ -48,7 +48,7 @@ impl Deref for Int64s {
     }
 }
 
-/// Returns the times of a column in `unit`.
+/// Returns a column's times in `unit`.
 pub(crate) fn times(table: &Table, column: usize, unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let chunks = table.chunks(column);
@@ -120,17 +120,17 @@ pub(crate) fn both_times(
     if settled { Ok((Int64s::Own(left), Int64s::Own(right))) } else { Err(error) }
 }
 
-/// The positions that are assigned to times that do not fit in 64 bits.
+/// The positions assigned to times that do not fit in 64 bits.
 #[derive(Debug)]
 struct Beyond {
-    /// The latest of the times that are too early.
+    /// The position of the latest time that is too early.
     below: Option<i64>,
-    /// The earliest of the times that are too late.
+    /// The position of the earliest time that is too late.
     above: Option<i64>,
 }
 
 /// Returns the times of nullable columns in one unit, with 0 for nulls. Times that do not fit are
-/// placed beyond the others, in order. Returns an error if a time that fits already occupies such a
+/// placed beyond all others, in order. Returns an error if a time that fits already occupies such a
 /// position.
 pub(crate) fn times_in_order(
     columns: &[(&Table, usize)],
@@ -153,7 +153,7 @@ pub(crate) fn times_in_order(
 }
 
 /// Returns the times of these columns, with 0 for nulls. Times that do not fit are placed beyond
-/// the others. Returns `error` if there is no room for such times.
+/// all others. Returns `error` if there is no room for such times.
 fn moved_times(
     columns: &[(&Table, usize)],
     unit: Unit,
@@ -192,7 +192,7 @@ fn moved_times(
     Ok((times.collect(), beyond))
 }
 
-/// Returns the times of a column in `unit`, with 0 for nulls. Returns `None` if the column contains
+/// Returns a column's times in `unit`, with 0 for nulls. Returns `None` if the column contains
 /// plain numbers instead of times.
 fn exact_times(table: &Table, column: usize, unit: Unit) -> Option<Vec<i128>> {
     let field = table.schema().field(column);
@@ -232,7 +232,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     make_array(data.build().expect("values of the type, without nulls"))
 }
 
-/// Returns the times of a column's chunks in `unit`. The chunks contain no nulls.
+/// Returns the times in a column's chunks, in `unit`. The chunks contain no nulls.
 fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result<Int64s> {
     let field = table.schema().field(column);
     let factor = scale(field, unit);
@@ -252,8 +252,8 @@ fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result
     Ok(Int64s::Own(times.written()))
 }
 
-/// Returns the times of a chunk in `unit`. Messages refer to the first row of the chunk as row
-/// number `first`.
+/// Returns a chunk's times in `unit`. Messages refer to the first row of the chunk as row number
+/// `first`.
 pub(crate) fn chunk_times(
     name: &str,
     field: &Field,
@@ -360,8 +360,8 @@ pub(crate) fn is_int64(field: &Field, unit: Unit) -> bool {
         && scale(field, unit) == 1
 }
 
-/// Writes the times of a chunk multiplied by `factor`. Returns the row of the first product that
-/// does not fit, if any.
+/// Writes a chunk's times, multiplied by `factor`. Returns the row of the first product that does
+/// not fit, if any.
 fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize> {
     fn each<T: Copy>(
         values: &[T],

@@ -86,8 +86,8 @@ pub struct Aggregation {
     pub aggregates: Vec<Aggregate>,
     /// The condition that selects rows.
     pub predicate: Option<Expr>,
-    /// The design that turns rows into the states of slices. `None` means the fastest design.
-    /// Sessions have no slices.
+    /// The design that turns rows into slice states. `None` means the fastest design. Sessions have
+    /// no slices.
     pub algorithm: Option<Design>,
     /// The number of threads.
     pub threads: usize,
@@ -95,7 +95,7 @@ pub struct Aggregation {
     pub max_rows: Option<u64>,
 }
 
-/// A design that turns rows into the states of slices. All designs return the same results.
+/// A design that turns rows into slice states. All designs return the same results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Design {
     /// Each source has separate states, and functions are processed one at a time.
@@ -107,7 +107,7 @@ pub enum Design {
     LockFreeMultiQueue,
     /// A gate merges the rows. One thread updates the states.
     MergedSingleConsumer,
-    /// A gate merges the rows. Several threads update the states, each for some of the keys.
+    /// A gate merges the rows. Several threads update the states, each for a subset of the keys.
     MergedMultipleConsumer,
     /// Each source updates the states itself, without merging.
     WindowMerged,

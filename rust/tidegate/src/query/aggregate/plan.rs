@@ -108,7 +108,7 @@ pub(crate) struct OutputPlan {
 }
 
 impl OutputPlan {
-    /// Returns the function's column, or the first of its columns.
+    /// Returns the function's column, or the first one if there are several.
     pub(crate) fn column(&self) -> Option<usize> {
         self.columns.first().copied()
     }
@@ -487,7 +487,7 @@ impl FunctionsPlan {
     }
 
     /// Returns the explanation line that describes functions of all values, or `None` if there are
-    /// no such functions. `is_alone` specifies that each result is computed separately, rather than
+    /// no such functions. `is_alone` is true if each result is computed separately, rather than
     /// from the previous result.
     pub(crate) fn explain_all_values(&self, is_alone: bool) -> Option<String> {
         let functions = self.outputs.iter().filter(|one| one.function.is_of_all_values());
@@ -629,7 +629,7 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
 }
 
 impl TablePlan {
-    /// Returns all columns of the table that are read.
+    /// Returns all columns that are read from the table.
     pub(crate) fn every(&self) -> Vec<usize> {
         let of_rows = self.rows.iter().flat_map(|predicate| predicate.columns(Origin::Left));
         let mut every = self.inputs.columns();

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 
 use crate::Result;
 
-/// A function that is applied to the values of windows. Each call covers many windows: the function
+/// A function applied to the values in windows. Each call covers many windows: the function
 /// receives one list column per input column and returns one value per window.
 ///
 /// The function can be called from any thread, and from several threads at the same time. It is not

@@ -1,4 +1,4 @@
-//! User-defined functions on Arrow columns that are written in Rust.
+//! User-defined functions, written in Rust, that operate on Arrow columns.
 
 use std::fmt;
 

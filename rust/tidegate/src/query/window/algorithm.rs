@@ -118,7 +118,7 @@ pub(crate) struct SlidingJoinParts {
     pub(crate) how: How,
     pub(crate) threads: usize,
     pub(crate) ordered: bool,
-    /// The conditions that scans test, without any rows.
+    /// The conditions tested by scans, without any rows.
     pub(crate) terms: Vec<Term>,
     /// True if each thread that the join starts is pinned to a processor.
     pub(crate) pin: bool,

@@ -9,7 +9,7 @@ use tidegate_structures::memory::pages::Slot;
 
 use super::column::Column;
 
-/// The number of rows that are located at a time. A core can wait for the values of this many rows
+/// The number of rows that are located at a time. A core can wait for this many rows' values
 /// simultaneously.
 const GROUP: usize = 8;
 
@@ -19,7 +19,7 @@ const GROUP: usize = 8;
 const BLOCK: usize = 1 << 9;
 
 /// Rows in two chunks are also copied together if they are at most this far apart. In that case,
-/// their values are cached or are loaded in order.
+/// their values are cached or loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// The number of groups that are processed at the same time. While the newest group's values are

@@ -20,8 +20,8 @@ use crate::Result;
 use crate::columns::dictionary::{concat, interleave};
 use crate::columns::table::Table;
 
-/// The number of rows that are checked for missing rows at a time. The values of this many rows
-/// fill whole cache lines.
+/// The number of rows checked at a time for missing ones. The values of this many rows fill whole
+/// cache lines.
 const BLOCK: usize = 1 << 9;
 
 /// A column of a table that is ready to be gathered.
@@ -153,7 +153,7 @@ impl Column {
         data.build().map(make_array)
     }
 
-    /// Gathers rows of any type with `arrow-select`; [`NO_ROW`] results in a null.
+    /// Gathers rows of any type with `arrow-select`; [`NO_ROW`] yields a null.
     pub(crate) fn take(&self, rows: &[u32]) -> Result<ArrayRef, ArrowError> {
         match &self.chunks[..] {
             [] => Ok(new_null_array(&self.data_type, rows.len())),

@@ -18,8 +18,8 @@ use super::*;
 use crate::columns::table::Table;
 
 /// Returns a batch with columns of every fixed width and of variable width, starting at row
-/// `first`. Each batch's arrays have a nonzero offset, and each batch's dictionary has a different
-/// order.
+/// `first`. Each batch's arrays have a nonzero offset, and each batch's dictionary is ordered
+/// differently.
 fn batch(first: usize, rows: usize, nulls: bool) -> RecordBatch {
     let numbers = || {
         let is_null = move |row: usize| nulls && row % 5 == 3;
@@ -145,7 +145,7 @@ proptest! {
         }
     }
 
-    /// Gathers rows that are roughly in order, as on a side in time order. Most blocks of rows then
+    /// Gathers rows that are roughly in order, as on a time-ordered side. Most blocks of rows then
     /// lie in a single chunk.
     #[test]
     fn oracle_take_of_rows_about_in_order(

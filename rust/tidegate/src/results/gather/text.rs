@@ -10,7 +10,7 @@ use tidegate_structures::memory;
 enum ValueEnds<'a> {
     Words(&'a [i32]),
     Longs(&'a [i64]),
-    /// The values are not copied, or all have approximately the average length.
+    /// The values are not copied, or their lengths are all close to the average.
     Any,
 }
 

@@ -97,7 +97,7 @@ impl ChosenRows {
         Column::of_chunks(self.schema.field(at).data_type().clone(), chunks)
     }
 
-    /// Returns the number of bytes that the rows hold and that are not charged elsewhere.
+    /// Returns how many of the rows' bytes are not charged elsewhere.
     pub(crate) fn memory(&self) -> usize {
         match &self.batches[..] {
             [rows, ..] if self.gathered > 0 => crate::columns::table::batch_bytes(rows),

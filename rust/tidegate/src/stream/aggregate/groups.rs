@@ -79,7 +79,7 @@ impl StreamGroups {
         &self.schema
     }
 
-    /// Returns the number of each row's group, one batch after another.
+    /// Returns the group number of each row, batch by batch.
     pub(crate) fn of(&mut self, batches: &[RecordBatch], driver: &Driver) -> Result<Vec<u32>> {
         let mut all = memory::vec(batches.iter().map(RecordBatch::num_rows).sum());
         let found = self.numbers.of_each(Side::Left, driver, batches)?;
@@ -92,7 +92,7 @@ impl StreamGroups {
         Ok(all)
     }
 
-    /// Adds the keys of rows whose numbers were unused until now.
+    /// Adds the keys of rows whose group numbers were unused until now.
     fn take_in(&mut self, rows: &RecordBatch, numbers: &[u32]) -> Result<()> {
         let most = numbers.iter().max().map_or(0, |&number| number as usize + 1);
         self.keys.resize(most.max(self.keys.len()), None);
@@ -182,7 +182,7 @@ impl StreamGroups {
         )?)
     }
 
-    /// Returns whether unused groups should be searched for now.
+    /// Returns whether to search for unused groups now.
     pub(crate) fn is_due(&self) -> bool {
         self.len() > 2 * self.swept + NEW_GROUPS
     }

@@ -67,7 +67,7 @@ const EPOCH_ROWS: usize = 1 << 18;
 const MANY_ROWS: usize = 1 << 15;
 const MUCH_STATE: usize = 1 << 24;
 
-/// The size of the state, in bytes, below which compaction is not worthwhile.
+/// The state size, in bytes, below which compaction is not worthwhile.
 const LEAST_COMPACTED: usize = 1 << 16;
 
 /// The number of result pages that are built at a time. A long series of windows has too many pages

@@ -22,7 +22,7 @@ use crate::query::aggregate::plan::{AggregatePlan, OutputPlan};
 use crate::query::aggregate::value_types::leaf;
 use crate::results::gather::Column;
 
-/// The distance between codes that are evenly spaced.
+/// The distance between evenly spaced codes.
 const SPACE: i64 = 1 << 30;
 
 /// All columns of an aggregation whose values need codes.
@@ -275,7 +275,7 @@ impl OrderedColumn {
     }
 }
 
-/// Finds `count` codes between two others. Returns the code before the first new code and the
+/// Finds `count` codes between two given codes. Returns the code before the first new code and the
 /// distance between neighboring codes, or `None` if there are not enough free codes.
 fn between(before: Option<i64>, after: Option<i64>, count: i64) -> Option<(i64, i64)> {
     match (before, after) {

@@ -51,7 +51,7 @@ use crate::query::aggregate::{Aggregation, stream_names};
 use crate::results::gather::concat_rows;
 use crate::{Error, Result};
 
-/// Creates the operator for a query that keeps the columns `read` of a stream.
+/// Creates the operator for a query that keeps a stream's `read` columns.
 pub(super) fn operator(
     query: &Aggregation,
     plan: AggregatePlan,
@@ -153,7 +153,7 @@ impl TableJob for WindowJob {
         rows + self.rows() > MANY_ROWS
     }
 
-    /// Checks the times of rows, and keeps those that satisfy the condition.
+    /// Checks the rows' times, and keeps the rows that satisfy the condition.
     fn take_in(&mut self, common: &Common, ready: ReadyRuns) -> Result<()> {
         for runs in ready.runs.chunk_by(|a, b| a.source == b.source) {
             let (mut batches, mut times, mut charges) = (Vec::new(), Vec::new(), Vec::new());

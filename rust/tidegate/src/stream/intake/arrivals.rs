@@ -22,7 +22,7 @@ pub(crate) struct Delivery {
 }
 
 impl Arrivals {
-    /// Creates arrivals without any rows or promises from these sources.
+    /// Creates the arrivals for these sources, without any rows or promises.
     pub(crate) fn new(sources: usize) -> Self {
         let promises = vec![Some(i64::MIN); sources];
         Arrivals(Arc::new(Mutex::new(Delivery { runs: Vec::new(), promises })))
@@ -43,8 +43,8 @@ impl Arrivals {
         self.0.lock().promises[usize::from(source)] = next;
     }
 
-    /// Takes the rows that have not been taken yet, together with the current promises. Rows that
-    /// are pushed later will keep these promises.
+    /// Takes the rows that have not been taken yet, together with the current promises. Rows pushed
+    /// later keep these promises.
     pub(crate) fn take(&self) -> Delivery {
         let mut arrived = self.0.lock();
         let runs = std::mem::take(&mut arrived.runs);

@@ -24,7 +24,7 @@ pub(crate) struct Late {
     pub(crate) rows: RecordBatch,
     /// The position of each row among all rows from its source.
     pub(crate) positions: Vec<u64>,
-    /// The watermark of the source at the time when each row arrived, or [`TOO_WIDE`].
+    /// The source's watermark when each row arrived, or [`TOO_WIDE`].
     pub(crate) watermarks: Vec<i64>,
     pub(crate) charge: Charge,
 }
@@ -240,9 +240,9 @@ pub(crate) fn late_schema(stream: &Stream) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Returns the type in which watermarks of a time column are reported. The type is that of the
-/// column. For integers, the type is `int64`, because `lateness` can lower a watermark below the
-/// range of a short or unsigned integer.
+/// Returns the type in which watermarks of a time column are reported. Usually, this is the
+/// column's own type. For integers, the type is `int64`, because `lateness` can lower a watermark
+/// below the range of a short or unsigned integer.
 fn watermark_type(on: &DataType) -> DataType {
     if on.is_integer() { DataType::Int64 } else { on.clone() }
 }

@@ -43,7 +43,7 @@ use source::{IntakeState, RestoredSource, Source, SourceStats, lock};
 use stream::Stream;
 use watermarks::Watermarks;
 
-/// The value that a snapshot contains for a source without a lateness.
+/// The value stored in a snapshot for a source without a lateness.
 const NO_LATENESS: i64 = -1;
 
 /// The order in which an operator processes rows.
@@ -83,7 +83,7 @@ struct SideKind {
 /// The part of a snapshot that contains the sources and the late rows.
 #[derive(Debug)]
 pub(super) struct RestoredIntake {
-    /// The sources that were added after the operator had been created.
+    /// The sources that were added after the operator was created.
     added: Vec<(Option<Side>, Stream)>,
     /// The times that the sources have reached, if some sources were idle or were added later.
     reached: Option<[(i64, u16); 3]>,
@@ -103,7 +103,7 @@ impl RestoredIntake {
         self.sources.iter().filter_map(RestoredSource::next).min()
     }
 
-    /// Returns the number of rows that have arrived from all sources.
+    /// Returns the total number of rows that have arrived from the sources.
     pub(super) fn rows(&self) -> u64 {
         self.sources.iter().map(|source| source.rows().0).fold(0, u64::saturating_add)
     }

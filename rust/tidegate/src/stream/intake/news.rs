@@ -26,7 +26,7 @@ struct NewsState {
     /// The number of notifications when the operator last ran out of work, or `None` if it has
     /// never run out of work.
     settled: Option<u64>,
-    /// How a thread drives the operator, or `None` if no thread drives it.
+    /// The way in which a thread drives the operator, or `None` if no thread drives it.
     driven: Option<DriverWork>,
     /// The thread that drives the operator, if it has started.
     driver: Option<ThreadId>,

@@ -53,7 +53,7 @@ pub(super) fn check_shares(is_auto: bool) -> Result<()> {
 pub(super) struct ArrivalQueue {
     /// Rows taken from the sources.
     pending: VecDeque<ArrivalPiece>,
-    /// The promises that were made after these rows had been pushed.
+    /// The promises that were made after these rows were pushed.
     promised: SideWatermarks,
 }
 

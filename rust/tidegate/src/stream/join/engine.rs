@@ -93,7 +93,7 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
 }
 
 /// Determines which rows on the two sides are in the result. [`JoinTactic`](super::JoinTactic) does
-/// the rest of the work in a join.
+/// the rest of a join's work.
 #[derive(Debug)]
 pub(in crate::stream) struct Engine<P: Prepare> {
     pub(in crate::stream) prepare: P,

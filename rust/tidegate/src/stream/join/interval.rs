@@ -33,10 +33,9 @@ pub enum Parallelism {
     Auto,
     /// KP: each key is assigned to a single thread.
     Key,
-    /// DP: the rows with each key are distributed over all threads.
+    /// DP: each key's rows are distributed over all threads.
     Data,
-    /// HP: the rows with each key are distributed over as many threads as the load of that key
-    /// requires.
+    /// HP: each key's rows are distributed over as many threads as that key's load requires.
     Hybrid,
     /// Scale-OIJ: the threads of a team read each other's lists.
     ScaleOij,

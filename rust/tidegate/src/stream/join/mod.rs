@@ -474,7 +474,7 @@ impl<P: Prepare> JoinTactic<P> {
     }
 
     /// Continues joining the epoch. In merged order, rows that no later row can match are dropped
-    /// after all of the epoch's results have been produced. If rows of several epochs are being
+    /// after all of the epoch's results have been produced. If rows from several epochs are being
     /// joined, unneeded rows are dropped earlier.
     fn go_on(&mut self, common: &mut Common) -> Result<()> {
         self.advance(common)?;
@@ -559,7 +559,7 @@ impl<P: Prepare> JoinTactic<P> {
         Maker::new(&self.plan, self.how, self.sides())
     }
 
-    /// Returns the stores that contain the left rows and the right rows of results.
+    /// Returns the stores that contain the left and right rows of results.
     fn sides(&self) -> [&Store; 2] {
         let [left, right] = &self.stores;
         [left, if self.of_one_stream { left } else { right }]

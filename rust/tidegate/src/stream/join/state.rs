@@ -19,7 +19,7 @@ use crate::stream::state::snapshot::{Reader, Writer, damaged};
 use crate::stream::tactic::Admit;
 use crate::{Error, Result};
 
-/// Returns the error for kept rows that cannot exist in a join in merged order.
+/// Returns the error for kept rows that cannot occur in a merged-order join.
 fn out_of_order() -> Error {
     Error::state(
         "the snapshot's rows were joined in an order other than by time: it belongs to a join with \
@@ -80,7 +80,7 @@ impl<P: Prepare> JoinTactic<P> {
         self.engine.restore(&kept, batches.each_ref())
     }
 
-    /// Returns the kept rows of a side from the snapshot.
+    /// Returns a side's kept rows from the snapshot.
     fn kept(&self, side: Side, batch: &RecordBatch, reader: &mut Reader<'_>) -> Result<SavedRows> {
         let on = [self.times.0, self.times.1][side as usize];
         let ts = time::times(&Table::trusted("the snapshot", batch.clone()), on, self.unit);

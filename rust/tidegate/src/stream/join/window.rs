@@ -254,8 +254,7 @@ struct PrepareNumbers {
 }
 
 impl PrepareNumbers {
-    /// Returns the numbers of the rows, for each term. `of_keys` returns the numbers of the rows'
-    /// keys.
+    /// Returns the rows' numbers for each term. `of_keys` returns the numbers of the rows' keys.
     fn of(
         &mut self,
         join: &SlidingJoin,

@@ -239,7 +239,7 @@ struct BatchPlanner<'a> {
 }
 
 impl<'a> BatchPlanner<'a> {
-    /// Starts with the blocks that a failed step has planned, if there are any.
+    /// Starts with the blocks that a failed step planned, if any.
     fn new(
         reader: &'a mut BlockReader<SourceRun>,
         planned: &'a mut Vec<Vec<PlannedBlock<SourceRun>>>,

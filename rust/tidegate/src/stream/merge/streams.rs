@@ -31,7 +31,7 @@ pub struct MergeInput {
     /// The batches. An error that contains an [`Error`] is passed on unchanged.
     pub batches: Box<dyn RecordBatchReader + Send>,
     /// True if a batch may take a long time to arrive, or may need a resource that the requesting
-    /// thread holds. A separate thread reads streams that can wait.
+    /// thread holds. A separate thread reads streams that can block.
     pub waits: bool,
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Debug for MergeInput {
 /// ```
 ///
 /// Several threads can use the merge. No lock is held while a batch is requested from a stream that
-/// can wait. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
+/// can block. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
 /// this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
@@ -90,15 +90,15 @@ struct MergeState {
     merge: Operator,
     /// The position of the time column.
     on: usize,
-    /// The rest of each stream; `None` while the stream is being read.
+    /// The unread part of each stream; `None` while the stream is being read.
     streams: Vec<Option<MergeInput>>,
     /// The watermark and the number of each open stream, with the streams that hold up the others
     /// first.
     behind: BinaryHeap<Reverse<(i64, usize)>>,
     reading: ReadState,
-    /// True if any of the streams can wait.
+    /// True if any of the streams can block.
     waits: bool,
-    /// True if the thread that reads streams that can wait is running.
+    /// True if the thread that reads streams that can block is running.
     has_thread: bool,
     /// The reason why there are no more batches; cleared once a call has reported it.
     failed: Option<Error>,
@@ -115,12 +115,13 @@ enum ReadState {
     By(ThreadId),
 }
 
-/// A stream's number, the rest of the stream, and the batch that it returned.
+/// A stream's number, its unread part, and the batch that it returned.
 type StreamBatch = (usize, MergeInput, Option<Result<Option<RecordBatch>>>);
 
 impl MergeStreams {
-    /// Creates a merge of `streams` by their `on` column. The rows in each stream can be out of
-    /// order by up to `lateness`. The merge holds at most `memory_limit` bytes of rows.
+    /// Creates a merge of `streams`, in the order of their `on` columns. The rows in each stream
+    /// can be out of order by up to `lateness`. The merge holds at most `memory_limit` bytes of
+    /// rows.
     pub fn new(
         streams: Vec<MergeInput>,
         on: &str,
@@ -173,7 +174,7 @@ impl MergeStreams {
         &self.schema
     }
 
-    /// Drops all rows and the rest of the streams. Later reads fail.
+    /// Drops all rows and the unread parts of the streams. Later reads fail.
     pub fn close(&self) {
         let left = self.shared.state().close();
         self.shared.changed.notify_all();
@@ -246,7 +247,7 @@ impl MergeStreams {
         }
     }
 
-    /// Starts the thread that reads streams that can wait, if there are any such streams.
+    /// Starts the thread that reads streams that can block, if there are any such streams.
     fn begin(&self, state: &mut MergeState) -> Result<()> {
         if state.waits && !state.has_thread {
             let shared = self.shared.clone();
@@ -436,7 +437,7 @@ impl MergeState {
         Some((position, written(3 + self.on)?, written(2)?))
     }
 
-    /// Closes the merge, and returns the rest of the streams.
+    /// Closes the merge, and returns the unread parts of the streams.
     fn close(&mut self) -> Vec<MergeInput> {
         self.closed = true;
         self.merge.close();

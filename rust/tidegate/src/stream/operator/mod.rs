@@ -321,7 +321,7 @@ impl Operator {
         }
     }
 
-    /// Does the same as [`poll`](Self::poll), but can also serve readers, and takes only a few
+    /// Does the same as [`poll`](Self::poll), but can also serve readers and takes only a few
     /// milliseconds. Returns `None` if other [work](Self::work) has to be done first.
     pub fn poll_shortly(&mut self, by: Option<&ResultReader>) -> Result<Option<Poll>> {
         self.begin_poll(by)?;
@@ -348,7 +348,7 @@ impl Operator {
         }
     }
 
-    /// Takes one step if it lasts only a few milliseconds.
+    /// Takes one step if that step lasts only a few milliseconds.
     fn step_shortly(&mut self) -> Result<Option<Step>> {
         self.pause_by(&Stop::default());
         self.common.intake.carry_idle()?;
@@ -478,7 +478,7 @@ impl Operator {
         }
     }
 
-    /// Allows the following steps to pause once `pause` is requested.
+    /// Lets subsequent steps pause when `pause` is requested.
     fn pause_by(&mut self, pause: &Stop) {
         self.common.driver = self.common.driver.pausing(pause);
     }
@@ -544,8 +544,8 @@ impl Operator {
         self.standing.insert(Halt { error, results }).error.clone()
     }
 
-    /// Informs the sources either of the reason why the operator accepts no rows, or that it
-    /// accepts rows again. A memory limit is reported only to sources whose rows do not fit.
+    /// Informs the sources that the operator accepts no rows because of `error`, or that it accepts
+    /// rows again. A memory limit is reported only to sources whose rows do not fit.
     fn tell_standing(&self, error: Option<&Error>) {
         let has_ended = |error: &&Error| !error.is_stopped() && !error.is_memory();
         let error = error.filter(|error| self.failed.is_some() || has_ended(error));

@@ -1,4 +1,4 @@
-//! The part of a left-row join that depends on its kind.
+//! The part of a left-row join that depends on the kind of join.
 
 use std::fmt::Debug;
 

@@ -64,7 +64,7 @@ const SPARE_ROWS: usize = 1 << 10;
 /// SPARE`.
 const SPARE: usize = 8;
 
-/// The query of a join, in the form that the operator requires.
+/// A join query, in the form that the operator requires.
 pub(super) struct PartnerQuery<'a> {
     pub(super) kind: Box<dyn PartnerKind>,
     pub(super) request: JoinRequest,

@@ -1,4 +1,4 @@
-//! The last right row with each key. It remains valid until the next one arrives.
+//! The last right row for each key. It remains valid until the next one arrives.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_KEY;
@@ -9,8 +9,8 @@ use crate::columns::keys::{KeyColumn, encode};
 use crate::columns::table::Table;
 use crate::stream::state::timed_rows::TimedRows;
 
-/// Returns the rows at or after the time `from` and, of the earlier rows, the last one with each
-/// key. Rows without a key, and rows that are not in `counted`, are omitted.
+/// Returns the rows at or after the time `from` and, for each key, the last earlier row. Rows
+/// without a key, and rows that are not in `counted`, are omitted.
 pub(in crate::stream) fn with_standing(
     rows: &TimedRows,
     left: &TimedRows,

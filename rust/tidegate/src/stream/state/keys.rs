@@ -45,9 +45,9 @@ enum KeyNulls {
 enum Numbers {
     /// There are no key columns, so all rows have the same key.
     One,
-    /// Keys that consist of a single 64-bit word, and the word for each number.
+    /// Keys that consist of a single 64-bit word, with the word for each number.
     Words(HashTable<(i64, u32)>, Vec<i64>),
-    /// All other keys, and the bytes and the hash for each number.
+    /// All other keys, with the bytes and the hash for each number.
     Bytes(HashTable<u32>, Vec<(u64, Box<[u8]>)>),
 }
 

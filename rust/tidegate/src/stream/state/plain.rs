@@ -77,7 +77,7 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Returns the lists in consecutive order, in plain form.
+/// Returns the lists in plain form, one after another.
 fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<ArrayRef, ArrowError> {
     let size = |list: usize| match lists.is_valid(list) {
         true => lists.value_size(list).as_usize(),

@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the number of items that follow. Each item has at least `least` bytes.
+    /// Reads the number of items that follow. Each item takes up at least `least` bytes.
     pub(crate) fn count(&mut self, least: usize) -> Result<usize> {
         let count = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         if count > self.rest.len() / least {

@@ -16,9 +16,9 @@ use crate::columns::table::batch_bytes;
 use crate::results::gather::{Column, Rows, concat_rows, fixed_width, raw_values};
 use crate::stream::memory::Charge;
 
-/// The number of adjacent segments that are combined into one. Gathering results from a few
-/// segments is faster than from many, and large segments are stored on huge pages. Each time a row
-/// is copied, it moves to a segment that is larger by about this factor.
+/// The number of adjacent segments that are combined into one. Gathering results is faster from a
+/// few segments than from many, and large segments are stored on huge pages. Each time a row is
+/// copied, it moves to a segment that is larger by about this factor.
 const TOGETHER: usize = 8;
 
 /// If all columns have fixed-width values, a segment with at least this many rows is no longer

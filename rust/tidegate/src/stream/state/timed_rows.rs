@@ -1,4 +1,4 @@
-//! The rows that are kept, with their times.
+//! The kept rows, with their times.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

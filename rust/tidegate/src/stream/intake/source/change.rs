@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// Splits off `bytes` from the charge.
+    /// Splits `bytes` bytes off the charge.
     fn let_go(&mut self, bytes: usize) -> Charge {
         self.held.as_mut().expect("rows were charged before they were taken").split(bytes)
     }

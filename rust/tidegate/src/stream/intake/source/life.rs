@@ -68,9 +68,9 @@ impl Source {
         self.gate.as_mut()?.fork_at(tier, since).ok()
     }
 
-    /// Records that some rows are missing and will never arrive, together with the reason. Rows
-    /// that are final even without the missing ones are still returned. After that, polling the
-    /// operator is an error. Does nothing if the source has already been closed or abandoned.
+    /// Records the reason why some rows are missing and will never arrive. Rows that are final even
+    /// without the missing ones are still returned. After that, polling the operator is an error.
+    /// Does nothing if the source has already been closed or abandoned.
     pub fn abandon(&mut self, reason: &str) {
         if self.gate.is_none() || self.abandoned.is_some() {
             return;

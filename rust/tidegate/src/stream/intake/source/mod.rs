@@ -153,7 +153,8 @@ impl Source {
         self.stream.schema.field(self.stream.on)
     }
 
-    /// Returns the number of the source, which orders rows with equal times on the same side.
+    /// Returns the source's number, which determines the order of rows with equal times on the same
+    /// side.
     pub fn number(&self) -> u16 {
         self.number
     }

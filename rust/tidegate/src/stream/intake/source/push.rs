@@ -146,7 +146,7 @@ impl Source {
         Ok(aside)
     }
 
-    /// Adds rows to the change. The rows are either sorted first or bypass the gate. Returns the
+    /// Adds rows to the change. The rows either are sorted first or bypass the gate. Returns the
     /// late rows.
     fn take_all_in(&self, change: &mut Change, push: Push) -> Result<Vec<LateRow>> {
         if self.shared.arrivals.is_none() {
