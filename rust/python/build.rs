@@ -67,8 +67,8 @@ fn after_header(lines: &[&str], first: usize) -> usize {
     first + 1 + lines[first..].iter().position(is_end).unwrap_or(0)
 }
 
-/// Returns the docstring that begins on line `first`, without its indentation, and the next line's
-/// number.
+/// Returns the docstring that begins on line `first`, without its indentation, and the number of
+/// the line after it.
 fn docstring(lines: &[&str], first: usize, indent: usize) -> (String, usize) {
     let refuse = |why: &str| -> ! { panic!("{STUB}:{}: {why}", first + 1) };
     let margin = " ".repeat(indent);

@@ -19,7 +19,7 @@
 //! core's turn. No core waits for another. Each tree node has a queue to each of its neighbours and
 //! is independent of all other nodes.
 //!
-//! A *precision* limits how far results can be out of order. The distribution tree sends a
+//! A *precision* limits how far out of order results can be. The distribution tree sends a
 //! *punctuation* through all join cores after every [`PRECISION`] rows. A node of the storage tree
 //! passes on its children's results as they arrive. When a punctuation arrives from one child, the
 //! node waits for the other child's punctuation, and then passes on a single punctuation. Results
@@ -300,7 +300,7 @@ fn outcome<T>(mut root: In<T>) -> impl FnMut() -> Next<Option<T>> {
     }
 }
 
-/// The lead of one child over the other.
+/// One child's lead over the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     No,
@@ -313,7 +313,7 @@ enum Lead {
 struct NeighbourOutlet<T> {
     queue: Out<T>,
     waiting: Option<TreeMessage<T>>,
-    /// True if the end was sent.
+    /// True if the end message has been sent.
     has_ended: bool,
 }
 
@@ -322,8 +322,8 @@ impl<T> NeighbourOutlet<T> {
         NeighbourOutlet { queue, waiting: None, has_ended: false }
     }
 
-    /// Returns whether a message can be sent. This is the case if no other message is waiting for
-    /// room.
+    /// Returns whether a message can be sent. A message can be sent if no other message is waiting
+    /// for room.
     fn is_free(&mut self) -> bool {
         if let Some(waiting) = self.waiting.take() {
             self.waiting = self.queue.send(waiting).err();

@@ -6,7 +6,7 @@ use tidegate_sync::Counter;
 use crate::threads::{Turn, take_turns};
 use tidegate_operators::driver::{Driver, Stopped};
 
-/// The maximum amount of work that a stage does per turn. This is large enough that turns cost
+/// The maximum amount of work that a stage does per turn. The limit is large enough that turns cost
 /// little, and small enough that the next stage soon has input.
 const BATCH: usize = if cfg!(test) { 2 } else { 64 };
 
@@ -21,7 +21,7 @@ pub(super) enum Did {
     Last,
 }
 
-/// A part of a pipeline. It does a little work per turn and is dropped after its last turn.
+/// A part of a pipeline. A stage does a little work per turn and is dropped after its last turn.
 pub(super) type Stage<'a> = Box<dyn FnMut() -> Did + Send + 'a>;
 
 /// Runs stages until all of them are finished. If there are enough threads, each stage in `own`

@@ -28,8 +28,8 @@
 //!   the same time. Readers that have already passed the new row's position do not see the row, but
 //!   all other readers do.
 //! - T4. Rows that were cut off remain unchanged and linked to each other until
-//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. A reader that is at
-//!   such a row therefore continues to the end of the list.
+//!   [`recycle`](TimeTravel::recycle) is called, when there are no readers. So a reader that is at
+//!   such a row continues to the end of the list.
 //!
 //! If a row is in its list when a search starts and is not cut off during the search, it is found
 //! exactly once and in order. A row that is inserted during the search is found at most once. The
@@ -111,7 +111,7 @@ struct Own {
     next: u32,
     /// Nodes that are not linked.
     spare: Vec<u32>,
-    /// Nodes that were cut off, and that readers may still be reading.
+    /// Nodes that have been cut off but that readers may still be reading.
     cut: Vec<u32>,
 }
 
@@ -123,7 +123,7 @@ struct KeyHead(AtomicU32);
 /// A row at one level of its list, or the head node before the first row at that level.
 #[derive(Debug)]
 struct Node {
-    /// The time of the row. If the node precedes all rows, the number of levels below it.
+    /// The time of the row. For a head node, the number of levels below it.
     ts: AtomicI64,
     /// The next node: an older row, or one with the same time that was inserted earlier.
     older: AtomicU32,
@@ -284,7 +284,7 @@ impl ListWriter<'_> {
         (top.expect("a row has a level"), levels)
     }
 
-    /// Cuts off a key's rows before `ts`, and returns whether other rows remain.
+    /// Cuts off a key's rows before `ts` and returns whether any rows remain.
     pub fn cut(&mut self, key: u32, ts: i64) -> bool {
         let Some(top) = self.shared.top(key) else { return false };
         let (shared, cut) = (self.shared, &mut self.own.cut);

@@ -1,4 +1,4 @@
-//! The index-based join with round-robin partitions, with one B+-tree per side and thread.
+//! The index-based join with round-robin partitions: one B+-tree per side and thread.
 //!
 //! ```text
 //!                ┌─▶ thread 0: trees of rows 0, 2, 4 .. ─▶ matches of every row ─┐
@@ -26,14 +26,14 @@ use tidegate_operators::band::index::{self, Find, RowMatches, Rows};
 use tidegate_operators::driver::{Driver, Stopped};
 use tidegate_operators::rows::{Filter, FilterError, JoinError};
 
-/// The initial and the maximum number of rows that are searched for together.
+/// The initial and maximum number of rows per group.
 const FIRST_ROWS: usize = if cfg!(test) { 3 } else { 64 };
 const MOST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The number of matches after which the remaining rows are left for the next call.
 const MOST_MATCHES: usize = if cfg!(test) { 20 } else { index::MOST_MATCHES };
 
-/// The approximate number of matches for the rows that are searched for together.
+/// The approximate number of matches to find per group of rows.
 const MATCHES: usize = if cfg!(test) { 20 } else { 1 << 16 };
 
 /// Trees of rows, each used by one thread.
@@ -42,7 +42,7 @@ pub struct TreePartitions {
     partitions: Vec<Partition>,
     /// For each side, the oldest row that is in a tree.
     indexed: Vec<u64>,
-    /// The number of rows that are searched for together next.
+    /// The number of rows in the next group.
     together: usize,
 }
 
@@ -93,7 +93,8 @@ impl TreePartitions {
         run(&driver, Vec::new(), stages)
     }
 
-    /// Returns the matches of rows from `next` onwards that all partitions have searched for.
+    /// Returns the matches of the rows from `next` onwards for which all partitions have finished
+    /// searching.
     fn take(&mut self, next: usize, rows: usize) -> RowMatches {
         let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
         let mut begins = vec![0; self.partitions.len()];

@@ -12,8 +12,8 @@ use tidegate_structures::gate::Next;
 use tidegate_structures::gate::promise::{Fork, Frontier, Promise, PromiseCell, Sources};
 use tidegate_structures::gate::{Key, NotSync, Rank};
 
-/// The number of rows that a reader takes between two checks for memory to free. Memory is
-/// therefore freed even if all sources are idle.
+/// The number of rows that a reader takes before it checks again for memory that can be freed.
+/// So memory is freed even if all sources are idle.
 const ROWS_BETWEEN: u32 = if cfg!(any(loom, tidegate_stress)) { 1 } else { 4096 };
 
 /// A consumer of the gate that receives every row from its starting position onwards.
@@ -24,7 +24,7 @@ pub struct Reader<T: Send + Sync> {
     hold: Arc<Hold<T>>,
     pub(super) frontier: Frontier,
     pub(super) lanes: Lanes,
-    /// The number of rows until the next check for memory to free.
+    /// The number of rows left before the next check for memory that can be freed.
     until_reclaim: u32,
     not_sync: NotSync,
 }
@@ -98,7 +98,7 @@ impl<T: Send + Sync> Reader<T> {
         self.hold.move_to(at);
     }
 
-    /// Records that `next` is the row that was returned last.
+    /// Records `next` as the row returned last.
     #[inline]
     pub(super) fn won(&mut self, next: &Node<T>) {
         self.stand(NodePtr::of(next));
@@ -121,7 +121,7 @@ impl<T: Send + Sync> Reader<T> {
         unsafe { Row::of(self.at.get()) }
     }
 
-    /// Creates a reader that receives the rows after the last one that this reader returned.
+    /// Creates a reader that starts after the last row that this reader returned.
     pub fn fork(&self) -> Reader<T> {
         Reader {
             shared: self.shared.clone(),
@@ -153,8 +153,8 @@ impl<T: Send + Sync> fmt::Debug for Reader<T> {
     }
 }
 
-/// The sources that a reader knows, by number. `None` means that a source has closed, or that the
-/// reader has not reached the source's beginning.
+/// The sources known to a reader, indexed by number. `None` means that a source has closed, or that
+/// the reader has not reached the source's beginning.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes(Vec<Option<Lane>>);
 

@@ -6,19 +6,18 @@ use tidegate_sync::{Budget, Counter, Stack, TryLock};
 use super::node::{Head, Hold, Node, NodePtr, PassedNodes};
 use tidegate_structures::gate::Key;
 
-/// The number of nodes handed out between two checks for memory to free. A check reads one word per
-/// handle.
+/// The number of nodes handed out before the next check for memory that can be freed. A check reads
+/// one word per handle.
 const NODES_BETWEEN: usize = if cfg!(any(loom, tidegate_stress)) { 1 } else { 1024 };
 
-/// The parts that all handles of a gate share.
+/// The parts shared by all of a gate's handles.
 pub(super) struct GateState<T> {
     head: Box<Head<T>>,
     /// Handles that the reclaimer has not seen yet.
     arrivals: Stack<KnownHandle<T>>,
     /// The known handles. The thread that holds the lock is the reclaimer.
     known: TryLock<Vec<KnownHandle<T>>>,
-    /// The number of nodes for which memory was allocated since the last check. Sources write this
-    /// counter.
+    /// The number of nodes allocated since the last check. Sources write this counter.
     taken: Counter,
     /// The number of handles at the last check. The reclaimer writes this counter.
     handles: Counter,
@@ -60,7 +59,7 @@ impl<T> GateState<T> {
 
     /// Creates a hold at `node` that is known to the reclaimer.
     ///
-    /// Another hold at or before `node` must outlast the call.
+    /// Another hold at or before `node` must exist for the whole call.
     pub(super) fn hold(&self, node: NodePtr<T>, passed: PassedNodes<T>) -> Arc<Hold<T>> {
         let hold = Arc::new(Hold::at(node));
         self.arrivals.push(KnownHandle { hold: hold.clone(), passed });

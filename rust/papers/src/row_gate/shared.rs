@@ -1,13 +1,13 @@
-//! The T-Gate. Its readers share the stream, so each row goes to only one reader.
+//! The T-Gate. The readers of a T-Gate share the stream, so each row goes to only one reader.
 //!
 //! Algorithm 4 of the multiway aggregation paper is ScaleGate's list with one change: each row is
 //! returned exactly once. There are two ways to choose the reader of a row:
 //!
-//! - [`SharedReader`]: the first reader that requests the row. The readers of a group share one
-//!   position in the list and advance it with a compare-and-swap.
-//! - [`KeyedReader`]: the reader to which the row's key belongs. The TuMLMC design needs keyed
-//!   readers for functions that depend on the order of a key's rows. Each reader walks through the
-//!   whole list and skips the rows of the other readers.
+//! - [`SharedReader`]: a row goes to the first reader that requests it. The readers of a group
+//!   share one position in the list and advance it with a compare-and-swap.
+//! - [`KeyedReader`]: a row goes to the reader that handles the row's key. The TuMLMC design needs
+//!   keyed readers for functions that depend on the order of a key's rows. Each reader walks
+//!   through the whole list and skips the rows of the other readers.
 
 use std::fmt;
 
@@ -24,15 +24,15 @@ use tidegate_structures::gate::Next;
 /// Each row in the stream goes to only one reader in the group. Each reader receives its rows in
 /// merged order.
 pub struct SharedReader<T: Send + Sync> {
-    /// The underlying reader. It is at the last row that it returned, or at a later position that
-    /// the group has reached.
+    /// The underlying reader. The reader's position is the last row that it returned, or a later
+    /// position that the group has reached.
     reader: Reader<T>,
     group: Arc<SharedPlace<T>>,
 }
 
 impl<T: Send + Sync> Reader<T> {
-    /// Makes this reader the first of a group. The group shares the rows after the last one that
-    /// this reader returned.
+    /// Makes this reader the first member of a group. The group shares the rows after the last one
+    /// that this reader returned.
     pub fn share(self) -> SharedReader<T> {
         SharedReader { group: Arc::new(SharedPlace::at(self.at)), reader: self }
     }
@@ -99,7 +99,7 @@ impl<T: Send + Sync> fmt::Debug for SharedReader<T> {
     }
 }
 
-/// A consumer that receives the rows of some keys.
+/// A consumer that receives only the rows with certain keys.
 pub struct KeyedReader<T: Send + Sync, H> {
     reader: Reader<T>,
     part: usize,
@@ -108,7 +108,7 @@ pub struct KeyedReader<T: Send + Sync, H> {
 }
 
 impl<T: Send + Sync, H: Fn(&Row<'_, T>) -> u64> KeyedReader<T, H> {
-    /// Returns the next row that has a key belonging to this reader, if the row is ready.
+    /// Returns the next row whose key belongs to this reader, if that row is ready.
     pub fn next_ready(&mut self) -> Next<Row<'_, T>> {
         loop {
             match self.reader.step() {

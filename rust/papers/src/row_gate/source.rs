@@ -1,4 +1,4 @@
-//! The feeding side of the row gate: `addTuple`.
+//! The source side of the row gate: `addTuple`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,9 +12,9 @@ use tidegate_structures::gate::promise::{Fork, PromiseCell};
 use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
-/// A dropped source counts as this many nodes towards the next check for memory to free. The number
-/// is large enough for the source's rows to be freed eventually. It is small enough that dropping
-/// 60 000 sources does not cause 60 000 checks of every source.
+/// In deciding when to check for memory that can be freed, a dropped source counts as this many
+/// nodes. The number is large enough for the source's rows to be freed eventually. It is small
+/// enough that dropping 60 000 sources does not cause 60 000 checks of every source.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.
@@ -43,8 +43,8 @@ impl<T> ListPlace<T> {
 struct Finger<T> {
     node: NodePtr<T>,
     key: Key,
-    /// The key of the node that followed when the finger was set, or `FIRST` if there was none.
-    /// Other nodes may have been inserted in between since then.
+    /// The key of the next node at the time the finger was set, or `FIRST` if there was none. Other
+    /// nodes may have been inserted in between since then.
     next: Key,
 }
 
@@ -174,11 +174,11 @@ impl<T: Send + Sync> Source<T> {
     /// promise.
     pub fn close(self) {}
 
-    /// Creates another source. It starts with the promise of this source.
+    /// Creates another source. The new source starts with this source's promise.
     ///
-    /// The new source receives the next number that no source of the gate has had. If several
-    /// threads fork sources at the same time, the numbers follow the order of the calls. Fork from
-    /// a single thread if rows with equal `ts` must sort the same way in every run.
+    /// The new source receives the gate's next unused source number. If several threads fork
+    /// sources at the same time, the numbers follow the order of the calls. Fork from a single
+    /// thread if rows with equal `ts` must sort the same way in every run.
     pub fn fork(&mut self) -> Result<Source<T>, TooManySources> {
         let number = self.shared.number();
         if number >= MAX_SOURCES {
@@ -332,7 +332,7 @@ impl<T: Send + Sync> fmt::Debug for Source<T> {
     }
 }
 
-/// The heights of a source's nodes. A node has each further level with a probability of 1/4, and
+/// The heights of a source's nodes. Each further level is added with a probability of 1/4, and
 /// every run generates the same heights.
 struct Heights(u64);
 

@@ -10,14 +10,14 @@
 //! Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas, "ScaleJoin: a Deterministic,
 //! Disjoint-Parallel and Skew-Resilient Stream Join", Figure 2 and Algorithm 1. Both gates are the
 //! [row gate](crate::row_gate). The gates, the threads and their shares exist as long as the join
-//! does. Each thread has its own reader, so every thread sees all rows and waits for no other
-//! thread. The thread compares each row with its share of the other side's window (L16-18). The
-//! thread stores the row if its own counters show that it is this thread's turn (L19-20). It drops
+//! does. Each thread has its own reader, so every thread sees all rows and no thread waits for
+//! another. A thread compares each row with its share of the other side's window (L16-18). The
+//! thread stores the row if its own counters show that it is this thread's turn (L19-20), and drops
 //! rows that have left their window (L21-23). The thread then adds the matches to SG_out, as one of
-//! its sources. SG_out hands out the matches of a row after every thread has passed the row.
+//! its sources. SG_out hands out a row's matches once every thread has passed the row.
 //!
-//! The caller of the join acts as the paper's injecting and collecting thread. The threads keep
-//! running between calls as long as rows are in flight, and sleep otherwise.
+//! The join's caller plays the roles of the paper's injecting and collecting threads. The threads
+//! keep running between calls as long as rows are in flight, and sleep otherwise.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -111,7 +111,7 @@ pub struct GatedScaleJoin {
     how: How,
     ordered: bool,
     logs: [TimeLog; 2],
-    /// The conditions that a scan tests, with the least and the greatest number in any row.
+    /// The conditions that a scan tests, with the smallest and largest number in any row.
     terms: Vec<Term>,
     /// True as long as all numbers fit. The conditions are then scanned.
     compares: bool,
@@ -181,8 +181,8 @@ impl GatedScaleJoin {
         })
     }
 
-    /// Returns the conditions with the numbers of additional rows. If a number does not fit,
-    /// returns `None` from then on.
+    /// Returns the conditions for additional rows, with the numbers of these rows. If a number does
+    /// not fit, returns `None` from then on.
     fn terms_of(&mut self, numbers: Operands<'_>) -> Option<Vec<Term>> {
         self.compares &= numbers.is_some_and(|numbers| {
             assert_eq!(self.terms.len(), numbers.len(), "numbers for each term");
@@ -218,7 +218,7 @@ impl GatedScaleJoin {
         self.pieces.push_back(piece);
     }
 
-    /// Returns the piece of a row whose results have not been returned.
+    /// Returns the piece that contains a row whose results have not been returned.
     fn piece(&self, row: u64) -> &Piece {
         let at = self.pieces.partition_point(|piece| piece.end() <= row);
         &self.pieces[at]

@@ -12,15 +12,15 @@
 //!    time.
 //!
 //! 2. To *pass* a row, a worker adds the row's matches to SG_out, promises SG_out that no more
-//!    matches for the row will follow, and then raises its own mark. A thread that sees all marks
-//!    above a row therefore finds all matches of the row ready in SG_out.
+//!    matches for the row will follow, and then raises its own mark. So a thread that sees all
+//!    marks above a row finds all of the row's matches ready in SG_out.
 //!
 //! 3. All workers share a bell. A worker waits for this bell if it finds no row, or if too many of
 //!    its matches have not been taken yet. Before these checks, the worker records the number of
 //!    rings, so it cannot miss a ring.
 //!
-//! 4. There is always something to take: the matches of the slowest worker belong to rows that all
-//!    workers have passed. Workers that wait for room therefore do not wait forever.
+//! 4. There are always matches to take, because the slowest worker's matches belong to rows that
+//!    all workers have passed. So workers that wait for room never wait forever.
 //!
 //! 5. If a worker panics, the panic is passed on to the taking thread, and all workers end.
 
@@ -44,7 +44,7 @@ const TURN: u64 = if cfg!(any(test, loom)) { 2 } else { 64 };
 /// row may have more matches than this.
 const MOST_WAITING: u64 = if cfg!(any(test, loom)) { 8 } else { 1 << 18 };
 
-/// The time for which the taking thread waits before settling for fewer rows than requested.
+/// The time that the taking thread waits before it accepts fewer rows than requested.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Processes all items from SG_in for one worker, in order.
@@ -58,8 +58,8 @@ pub trait Process<T>: Send {
 
 /// The parts that threads share.
 struct PipeState {
-    /// The bells. Workers share one bell, which rings when there are more rows or room for matches.
-    /// The taking thread's bell rings when rows have been passed.
+    /// The bells. Workers share one bell, which rings when there are more rows, or when there is
+    /// room for matches. The taking thread's bell rings when rows have been passed.
     crew: Arc<Crew>,
     /// The number of rows that the taking thread waits for. The taking thread raises this mark.
     wanted: HighWater,
@@ -102,7 +102,7 @@ pub struct Exit {
     shared: Arc<PipeState>,
 }
 
-/// The matches of a row that one worker has found.
+/// The matches that one worker has found for a row.
 #[derive(Debug)]
 struct Matches {
     row: u64,
@@ -110,7 +110,7 @@ struct Matches {
     numbers: Vec<u32>,
 }
 
-/// The matches of some rows that all workers have found.
+/// The matches for some rows, from all workers.
 #[derive(Debug, Default)]
 pub struct WorkerMatches {
     /// The rows that have matches. Each row is stored with the position in `numbers` at which its
@@ -179,7 +179,7 @@ impl<T: Send + Sync> Entry<T> {
         }
     }
 
-    /// Adds an item that is not a row, before the next row.
+    /// Adds a non-row item before the next row.
     pub fn note(&mut self, item: T) {
         // If two items have the same time, the item of the first source comes first.
         self.sources[0].push(self.rows as i64, item).expect(IN_ORDER);
@@ -248,9 +248,9 @@ impl Exit {
         self.shared.passed.iter().map(HighWater::get).min().expect("there are workers")
     }
 
-    /// Waits until all workers have passed the first `wanted` rows. After a while, this method
-    /// settles for any number of rows above `from`. The method also stops waiting if `is_paused`
-    /// returns `true`. Returns the number of rows that all workers have passed.
+    /// Waits until all workers have passed the first `wanted` rows. After a while, any number of
+    /// rows above `from` is enough. The method also stops waiting if `is_paused` returns `true`.
+    /// Returns the number of rows that all workers have passed.
     ///
     /// # Panics
     ///

@@ -9,8 +9,8 @@ use super::pipes::Process;
 use tidegate_operators::predicate::{Ranges, ScanColumns, Term};
 use tidegate_operators::rows::{Extent, Side};
 
-/// The minimum number of rows at which a window is rebuilt. Windows are rebuilt whenever they have
-/// doubled in size.
+/// The minimum number of rows at which a window is rebuilt. A window is rebuilt each time it
+/// doubles in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Rows that were added together, and the numbers used to compare them. All threads read these
@@ -80,7 +80,7 @@ pub(super) enum Item {
     Gone([u64; 2]),
 }
 
-/// The figures of a processing thread.
+/// A processing thread's statistics.
 #[derive(Debug, Default)]
 pub(super) struct ThreadFigures {
     pub(super) compared: Counter,
@@ -93,7 +93,7 @@ pub(super) struct Processor {
     extent: Extent,
     id: u64,
     processors: u64,
-    /// How many rows have arrived on each side. Each processor keeps its own count.
+    /// The number of rows that have arrived on each side. Each processor keeps its own count.
     counters: [u64; 2],
     /// The numbers of all rows stored on both sides, including removed rows.
     terms: Vec<Term>,
@@ -151,7 +151,7 @@ impl Processor {
         number.saturating_sub(self.id).div_ceil(self.processors)
     }
 
-    /// Removes a side's rows that are numbered below `number`.
+    /// Removes a side's rows with numbers below `number`.
     fn leave_before(&mut self, side: Side, number: u64) {
         let stored = self.stored_before(number);
         let half = &mut self.halves[side as usize];

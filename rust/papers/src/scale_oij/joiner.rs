@@ -20,7 +20,7 @@ const BATCH: usize = if cfg!(any(test, loom)) { 2 } else { 64 };
 /// Once a joiner has found this many pairs, it waits until they are taken.
 const MOST_PAIRS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The rows that were assigned to one joiner, and its work.
+/// The rows assigned to one joiner, and the joiner's work.
 ///
 /// Some fields change with each row. The alignment prevents two joiners from sharing a cache line,
 /// or a pair of lines that processors fetch together.
@@ -33,7 +33,7 @@ pub(super) struct Joiner {
     work: Work,
 }
 
-/// The keys that have rows in the lists of a side.
+/// The keys that have rows in a side's lists.
 #[derive(Debug, Default)]
 struct Keys {
     all: Vec<u32>,
@@ -49,7 +49,7 @@ struct Work {
     /// True if the rows have been selected.
     has_begun: bool,
     mine: Vec<u32>,
-    /// The number of rows that have been stored, and the number whose matches have been searched
+    /// The number of rows stored so far, and the number of rows whose matches have been searched
     /// for.
     stored: usize,
     looked: usize,
@@ -70,13 +70,13 @@ struct EpochState<'a> {
     schedule: &'a Schedule,
     /// Each joiner's lists for both sides.
     readers: Vec<[ListReader<'a>; 2]>,
-    /// The rows of the epoch that have been stored.
+    /// The epoch's rows stored so far.
     stored: &'a Prefix,
     /// For each side, the low bits of two row numbers: those of the first kept row and of the first
     /// row in the epoch.
     kept: [u32; 2],
     first: [u32; 2],
-    /// The number of joiners that have more to do.
+    /// The number of joiners that still have work to do.
     running: Counter,
     driver: Driver,
 }
@@ -330,7 +330,7 @@ impl Joiner {
         self.work.comparisons
     }
 
-    /// Makes the memory of rows that were cut off available to later rows.
+    /// Makes the memory used by rows that were cut off available for new rows.
     pub(super) fn recycle(&mut self) {
         self.lists.iter_mut().for_each(TimeTravel::recycle);
     }

@@ -11,7 +11,7 @@
 //! Multicore Processors in OpenMLDB" (ICDE 2023), and from the code that the authors published in
 //! OpenMLDB.
 //!
-//! 1. *Partition*: a row is assigned to a random joiner of its key's team, and to no other.
+//! 1. *Partition*: a row is assigned to one random joiner from its key's team.
 //!
 //! 2. *Store*: the joiner inserts the row into its own list for the key. No other thread writes to
 //!    this list ([`TimeTravel`](crate::time_travel::TimeTravel)).
@@ -19,7 +19,7 @@
 //! 3. *Search*: the joiner walks backwards through all of the team's lists for the other side,
 //!    while the team's joiners add rows. The joiner sees the rows that precede its own row.
 //!
-//! 4. *Cut*: once per retention time, a joiner cuts old rows off its lists.
+//! 4. *Cut*: once per retention time, a joiner removes old rows from its lists.
 //!
 //! 5. *Schedule*: if a key's joiners have more work than the others, another joiner is added to the
 //!    key's team.
@@ -27,8 +27,8 @@
 //! # Departures
 //!
 //! 1. Rows arrive in merged order from the operator's gate, one epoch at a time, instead of one by
-//!    one from a partitioner's queues. Each joiner selects its own rows from the epoch, and stops
-//!    at the end of the epoch.
+//!    one from a partitioner's queues. Each joiner selects its rows from the epoch and stops at the
+//!    end of the epoch.
 //!
 //! 2. A row is matched with the rows that precede it in merged order, regardless of which rows
 //!    other threads have already stored. A search therefore waits until all earlier rows have been
@@ -37,7 +37,7 @@
 //!
 //! 3. The matches of each row are sorted, and so are the rows of all joiners.
 //!
-//! 4. Teams change between two epochs, after about as much work as in the published code.
+//! 4. Teams change between epochs, after about the same amount of work as in the published code.
 //!
 //! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
 //!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
@@ -81,8 +81,8 @@ use tidegate_operators::rows::{
 };
 
 /// The approximate number of bytes that a row needs in a list: a node and its share of the higher
-/// levels. The number is doubled because a list may contain as many old rows that have not been cut
-/// off yet.
+/// levels. The number is doubled because old rows that have not been cut off yet can take up the
+/// same amount of space again.
 pub const NODE_BYTES: usize = 2 * (16 + 16 / 3);
 
 /// The state of a join.
@@ -122,9 +122,9 @@ pub struct ScaleOij {
     epoch: KeyedEpoch,
     /// The low bits of each side's first row number in the epoch.
     first: [u32; 2],
-    /// The rows of the epoch that are in a list.
+    /// The epoch's rows that are in a list.
     stored: Prefix,
-    /// The next row of the epoch whose results are to be collected.
+    /// The next row in the epoch whose results need to be collected.
     next: usize,
     key_rows: KeyRows,
 }

@@ -1,10 +1,10 @@
 //! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
 //!
-//! Keys are divided into partitions by their numbers. Each partition has a team of joiners.
-//! Initially, each team has one joiner, and the joiners are assigned to the teams in turn. Rows are
-//! counted per partition, and older rows gradually count less. At intervals, one partition of the
-//! busiest joiner adds the joiner with the least work to its team, as long as this makes the loads
-//! more even. Joiners never leave a team, so the team keeps all rows of its partition.
+//! Keys are divided into partitions by key number. Each partition has a team of joiners. Initially,
+//! each team has one joiner, and the joiners are assigned to the teams in turn. Rows are counted
+//! per partition, and older rows gradually count less. At intervals, one partition of the busiest
+//! joiner adds the joiner with the least work to its team, as long as this makes the loads more
+//! even. Joiners never leave a team, so the team keeps all rows of its partition.
 
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
@@ -13,7 +13,7 @@ const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };
 /// as in the authors' code.
 const SCHEDULED_ROWS: u64 = if cfg!(test) { 50 } else { 1 << 15 };
 
-/// The number of joiners with which a partition begins. In loom models, a partition begins with all
+/// The initial number of joiners per partition. In loom models, a partition begins with all
 /// joiners, because loads do not accumulate in these models.
 const FIRST_JOINERS: usize = if cfg!(loom) { usize::MAX } else { 1 };
 
@@ -33,7 +33,7 @@ pub(super) struct Schedule {
     joiners: usize,
     /// The joiners of each partition.
     teams: Vec<Vec<u16>>,
-    /// The number of rows in each partition, where older rows count less.
+    /// The number of rows in each partition, with older rows counting less.
     counts: Vec<f64>,
     /// The number of rows since the last change.
     rows: u64,
@@ -99,8 +99,8 @@ impl Schedule {
         }
     }
 
-    /// Returns the busiest joiner's partition that benefits most from another joiner, if adding one
-    /// is worthwhile.
+    /// Among the busiest joiner's partitions, returns the one that benefits most from another
+    /// joiner, if adding one is worthwhile.
     fn relieve(&self, busiest: usize, loads: &[f64], deviation_now: f64) -> Option<Better> {
         let release = |partition: usize| {
             let team = self.teams[partition].len() as f64;

@@ -1,6 +1,6 @@
 //! Compares Scale-OIJ with a loop over all pairs, which is also the oracle of the operators' own
-//! join. Further tests check the join's other figures, and run threads that search while others
-//! store rows. `loom_scale_oij.rs` models the races between joiners.
+//! join. Other tests check the join's statistics, or search in some threads while others store
+//! rows. `loom_scale_oij.rs` models the races between joiners.
 
 use proptest::prelude::*;
 use tidegate_sync::Stop;
@@ -95,8 +95,8 @@ fn rows(count: usize, keys: u32, seed: u64) -> Vec<Row> {
     rows
 }
 
-/// Uses epochs of many rows, which are divided among threads. The oracle is a PPOIJ parallelization
-/// pattern, which is implemented separately.
+/// Uses epochs of many rows, which are divided among threads. The oracle is a separate
+/// implementation of a PPOIJ parallelization pattern.
 #[test]
 fn stress_threads_find_what_replicas_find() {
     const ROWS: usize = if cfg!(miri) { 5000 } else { 12_000 };

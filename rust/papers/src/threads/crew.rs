@@ -1,5 +1,5 @@
-//! The signals between threads that keep running between calls and the thread that takes their
-//! results.
+//! Signals between the thread that takes results and the threads that compute them, which keep
+//! running between calls.
 //!
 //! When a crew thread has no work, it waits for a bell: either its own bell or one that all threads
 //! share. The taking thread waits for another bell, which the crew rings. All threads end together,

@@ -13,7 +13,7 @@ pub enum Turn {
     Worked,
     /// The task cannot continue until another task has made progress.
     Waiting,
-    /// The task has completed the last work that remained in any task.
+    /// The task has completed the last remaining work of all tasks.
     Finished,
 }
 

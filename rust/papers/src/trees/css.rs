@@ -54,8 +54,8 @@ impl Default for CssTree {
 }
 
 impl CssTree {
-    /// Creates a tree of `len` rows. It contains this tree's rows from row `first` onwards and the
-    /// rows in `others`. The other rows must be in key order.
+    /// Creates a tree of `len` rows. The new tree contains this tree's rows from row `first`
+    /// onwards and the rows in `others`. The other rows must be in key order.
     pub fn merge(&self, others: &[Entry], first: u32, len: usize) -> CssTree {
         Self::merged(&self.keys[..self.len], &self.rows, others, first, len)
     }

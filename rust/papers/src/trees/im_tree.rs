@@ -12,7 +12,7 @@ pub struct ImTree {
     mutable: BPlusTree,
     immutable: CssTree,
     merge_ratio: f64,
-    /// Rows numbered below this have left the window.
+    /// Rows with numbers below this one have left the window.
     first: u32,
     len: usize,
     /// The rows of the B+-tree during a merge.
@@ -26,7 +26,7 @@ impl ImTree {
     ///
     /// # Panics
     ///
-    /// Panics if the merge ratio is not above 0 and at most 1.
+    /// Panics unless the merge ratio is above 0 and at most 1.
     pub fn new(merge_ratio: f64) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,

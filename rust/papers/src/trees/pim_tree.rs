@@ -6,7 +6,7 @@ use tidegate_structures::index::{BPlusTree, Entry, Probe, WindowIndex};
 use tidegate_structures::memory::gather::prefetch;
 
 /// If the tree chooses the insertion depth, each subindex contains about this many rows when it is
-/// merged: the size of one leaf.
+/// merged. This is the size of one leaf.
 const ROWS_OF_SUBINDEX: usize = 20;
 
 /// The PIM-Tree (section 3.3 of the paper). A PIM-Tree is an IM-Tree with one B+-tree, called a

@@ -146,7 +146,7 @@ fn a_silent_reader_fills_the_gate_and_no_more() {
     }
 }
 
-/// Memory is freed while the gate is running, even if sources make only promises or only a reader
+/// Memory is freed while the gate is running, even if sources only make promises or only a reader
 /// is left.
 #[test]
 fn the_passed_prefix_is_given_back() {

@@ -3,8 +3,8 @@
 use tidegate_papers::trees::{Archive, ChainedIndex, ImTree, OlcTree, PimTree, RoundRobin};
 use tidegate_structures::index::WindowIndex;
 
-/// Returns every index, with parameters that make its rare operations happen often, seldom or
-/// never.
+/// Returns every type of index, with parameters that make its rare operations happen often, rarely
+/// or never.
 pub(crate) fn indexes() -> Vec<(String, Box<dyn WindowIndex>)> {
     let mut indexes: Vec<(String, Box<dyn WindowIndex>)> =
         vec![("OLC tree".into(), Box::new(OlcTree::new()))];

@@ -319,7 +319,7 @@ fn read_shared(reader: &mut SharedReader<CountedPayload>) -> Vec<i64> {
 }
 
 /// A reader finds that its group has moved on to a later row. This row was pushed in the meantime,
-/// and another reader won it.
+/// and another reader claimed it.
 #[test]
 fn loom_shared_readers() {
     check(2, |alive| {

@@ -158,7 +158,7 @@ fn loom_two_tasks_in_a_tree_with_optimistic_locks() {
 }
 
 /// Each row searches for the row before it. A row can therefore be removed as soon as the next two
-/// rows have been processed. By then, it must be in the tree.
+/// rows have been processed. By then, the row must be in the tree.
 #[test]
 fn loom_rows_leave_a_tree_while_others_are_looked_for() {
     explore(Some(2), || {

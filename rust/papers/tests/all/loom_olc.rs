@@ -15,7 +15,7 @@ use tidegate_papers::trees::OlcTree;
 use tidegate_structures::index::Probe;
 use tidegate_sync::explore;
 
-/// Creates a tree of these rows, with their numbers as keys. Then removes some of the rows, and
+/// Creates a tree of these rows, with their numbers as keys. Then removes some of the rows and
 /// returns the tree. If there are more than four rows, the first leaf contains two rows, and the
 /// last leaf contains the others.
 fn tree(rows: &[u32], gone: &[u32]) -> Arc<OlcTree> {

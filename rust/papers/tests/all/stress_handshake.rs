@@ -19,7 +19,7 @@ use tidegate_sync::Stop;
 
 const ROWS: usize = 40_000;
 
-/// The lengths of the windows, in rows.
+/// The window lengths, in rows.
 const LEFT: usize = 300;
 const RIGHT: usize = 700;
 

@@ -44,9 +44,9 @@ pub(crate) fn short<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
 
 /// The values of a column, classified by how they are converted.
 enum Values {
-    /// NumPy numbers or times, which pyarrow converts quickly as a NumPy array.
+    /// NumPy numbers or times, which pyarrow converts quickly if they are passed as a NumPy array.
     Numpy,
-    /// Arrow strings, which pyarrow converts quickly as a pandas array.
+    /// Arrow strings, which pyarrow converts quickly if they are passed as a pandas array.
     Strings,
     /// Times with a time zone.
     Zoned,
@@ -104,7 +104,7 @@ fn pyarrow_table(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 
 /// Converts a frame whose columns are all plain, one column at a time. Returns `None` if a column
 /// is not plain, or if the frame's schema depends on more than the names and types of its columns.
-/// This happens before any column is converted.
+/// The checks are made before any column is converted.
 fn of_columns<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = frame.py();
     let labels = frame.getattr("columns")?;

@@ -112,7 +112,7 @@ const IN_MEMORY: [&str; 4] =
 pub(crate) struct Input {
     name: String,
     rows: Rows,
-    /// True if reading can block or can require the GIL.
+    /// True if reading can block or require the GIL.
     pub(crate) waits: bool,
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
 }
 
 impl Input {
-    /// Requests the schema, which can take as long as reading the data.
+    /// Requests the schema. This can take as long as reading the data.
     pub(crate) fn open(self) -> tidegate::Result<Batches> {
         let name = self.name;
         let (rows, schema) = match self.rows {

@@ -83,9 +83,9 @@ impl ReaderStream {
         WorkOf::one(object, || self.batches.next_within(patience))
     }
 
-    /// Returns a batch. If this fails, the batch is kept for the next read. Returning a batch can
-    /// run Python code, in which a signal handler can raise an exception. A signal that has arrived
-    /// in the meantime is reported here, before a batch can be lost.
+    /// Returns a batch. If returning it fails, the batch is kept for the next read. Returning a
+    /// batch can run Python code, in which a signal handler can raise an exception. A signal that
+    /// has arrived in the meantime is reported here, before a batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,
@@ -113,7 +113,7 @@ impl ReaderStream {
     }
 }
 
-/// A reference that is alive while threads hold inputs.
+/// A reference that stays alive as long as threads hold inputs.
 pub(crate) type HeldInputs = Weak<dyn Any + Send + Sync>;
 
 /// An open stream: the process that owns its threads, the stream itself, and a reference that stays
@@ -126,10 +126,10 @@ static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 /// Ends all readers, and all calls that continue after Ctrl-C, before the interpreter shuts down.
 ///
 /// A thread that drops an input after that point could request the GIL, for example to return
-/// memory to NumPy. Python would then terminate the thread, which aborts the whole process
-/// according to the rules of C++. The wait continues as long as threads are computing, even if a
-/// busy machine makes them slow. The wait ends soon after all threads become inactive, because a
-/// thread may be sleeping in user code.
+/// memory to NumPy. Python would then terminate the thread, which by C++ rules aborts the entire
+/// process. The wait continues as long as threads are computing, even if a busy machine makes them
+/// slow. The wait ends soon after all threads become inactive, because a thread may be sleeping in
+/// user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));

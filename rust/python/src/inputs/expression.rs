@@ -1,4 +1,4 @@
-//! Reads the expressions that Python code passes: conditions, and ends of intervals.
+//! Reads the expressions that Python code passes: conditions and interval ends.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

@@ -71,7 +71,7 @@ pub(crate) fn run<T: Send + 'static>(
 /// The amount of work that a call on tables involves.
 #[derive(Clone, Copy)]
 pub(crate) enum Size {
-    /// The work would be finished before another thread could start.
+    /// The work takes less time than starting another thread.
     Short,
     /// The tables have this many rows in total.
     Rows(usize),

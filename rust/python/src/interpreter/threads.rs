@@ -1,4 +1,5 @@
-//! Detaches threads from the interpreter and reattaches them. No other code in the package does so.
+//! Detaches threads from the interpreter and reattaches them. No other code in the package detaches
+//! or reattaches threads.
 //!
 //! When the interpreter shuts down, Python 3.13 and earlier terminate each thread that tries to
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would

@@ -1,5 +1,5 @@
-//! The Python object for a streaming operator. It controls concurrent use and allows Ctrl-C to
-//! interrupt a call.
+//! The Python object for a streaming operator. The object controls concurrent use and allows Ctrl-C
+//! to interrupt a call.
 //!
 //! A call waits until the operator is free. Work that takes only milliseconds is then done on the
 //! caller's thread. Longer work is done by one of the operator's threads while the call checks for
@@ -79,7 +79,7 @@ pub(crate) struct Handle {
     operator: Arc<Mutex<Operator>>,
     driver: Driver,
     news: Arc<News>,
-    /// Requests that a running poll pause.
+    /// Asks a running poll to pause.
     polling: Mutex<Stop>,
     process: u32,
     /// The name of the operator.
@@ -233,9 +233,9 @@ impl Handle {
         }
     }
 
-    /// Returns a batch. If this fails, takes the batch back. Returning a batch can run Python code,
-    /// in which a signal handler can raise an exception. A signal that has arrived in the meantime
-    /// is reported here, before the batch can be lost.
+    /// Returns a batch. If returning it fails, takes the batch back. Returning a batch can run
+    /// Python code, in which a signal handler can raise an exception. A signal that has arrived in
+    /// the meantime is reported here, before the batch can be lost.
     fn hand_out<'py>(
         &self,
         py: Python<'py>,

@@ -54,7 +54,8 @@ impl Source {
     }
 
     /// Calls `work` with the source once the source is free. The call runs in the background if the
-    /// source has to sort many rows. These are the rows that it holds back, plus `rows` new ones.
+    /// source has to sort many rows. The source sorts the rows that it holds back, plus `rows` new
+    /// ones.
     pub(super) fn feed<R: Send + 'static>(
         &self,
         py: Python<'_>,

@@ -1,5 +1,5 @@
-//! The options that all joins share. Only this file declares these options. They apply to queries
-//! on tables and to the classes that join push sources.
+//! The options that all joins share. Only this file declares these options. These options apply to
+//! queries on tables and to the classes that join push sources.
 
 use arrow_schema::{Schema, SchemaRef};
 use pyo3::prelude::*;

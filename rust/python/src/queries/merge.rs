@@ -108,8 +108,8 @@ impl MergeArguments {
         Ok(MergeArguments { streams, on: on.to_owned(), lateness, threads, memory_limit: None })
     }
 
-    /// Requests the schemas of the streams. Streams that can block are read by another thread,
-    /// whose identifier is recorded.
+    /// Requests the streams' schemas. Streams that can block are read by another thread, whose
+    /// identifier is recorded.
     fn open(self, user_thread: &UserThread) -> tidegate::Result<MergeStreams> {
         let open = |input: Input| {
             let waits = input.waits;

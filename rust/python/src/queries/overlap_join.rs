@@ -50,7 +50,7 @@ fn ask(
 
 const CLOSED: [(&str, Closed); 2] = [("both", Closed::Both), ("left", Closed::Left)];
 
-/// Returns the start and end columns of each side.
+/// Returns each side's start and end columns.
 fn sides(on: Argument) -> PyResult<[(String, String); 2]> {
     if let Ok(names) = on.extract::<(String, String)>() {
         return Ok([names.clone(), names]);

@@ -18,8 +18,8 @@ use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::{self, Size};
 use crate::queries::plan::JoinPlan;
 
-/// A join whose arguments have been parsed. It determines which rows match and what is computed
-/// from the pairs.
+/// A join whose arguments have been parsed. The join determines which rows match and what is
+/// computed from the pairs.
 pub(crate) trait Relation: Send + Sync + 'static {
     fn options(&self) -> &JoinOptions;
 
@@ -33,8 +33,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// Returns the pairs of left and right columns that are compared.
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns whether each pair takes only a short, bounded time. This is the case if no
-    /// expression is evaluated and nothing is aggregated.
+    /// Returns whether each pair takes only a short, bounded time. This requires that no expression
+    /// is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
     /// Returns, for the lower and the upper end of the intervals, whether that end varies from row

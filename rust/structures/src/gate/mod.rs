@@ -9,11 +9,11 @@
 //!
 //! Row 8 is ready although it is the last row of source 1. Source 0 has moved past time 8, and the
 //! next row of source 1 cannot sort before row 8. Row 9 is not ready, because source 1 may still
-//! push another 8.
+//! push another row with time 8.
 //!
 //! [`BlockGate`] is such a gate: sources push sorted column runs, and readers receive blocks of
-//! rows. Another gate can fulfil the same contract and return the same stream row by row. It can
-//! use the keys defined in this module and the promises defined in [`promise`].
+//! rows. Another gate can fulfil the same contract and return the same stream row by row. Such a
+//! gate can use the keys defined in this module and the promises defined in [`promise`].
 //!
 //! The folder `block/` contains the block gate.
 //!

@@ -160,8 +160,8 @@ impl Frontier {
         self.bound = self.top();
     }
 
-    /// Raises the bound until it covers `key` or is exact. Returns `false` if the row at `key` was
-    /// not ready at some moment during the call.
+    /// Raises the bound until it covers `key` or is exact. Returns `false` if, at some moment
+    /// during the call, the row at `key` was not ready.
     #[cold]
     pub fn raise(&mut self, key: Key, sources: &mut impl Sources) -> bool {
         while self.bound < key {

@@ -6,9 +6,9 @@ use crate::pieces::Pieces;
 
 /// Nodes by number. Threads allocate and return nodes, and read them without a lock.
 ///
-/// The memory of a returned node is only reused for other nodes. A thread that is still reading a
-/// returned node therefore reads valid numbers. The node's version shows whether these numbers
-/// belong to the right node.
+/// The memory of a returned node is only reused for other nodes. So a thread that is still reading
+/// a returned node reads valid numbers. The node's version shows whether these numbers belong to
+/// the right node.
 #[derive(Debug)]
 pub(super) struct Arena<N> {
     nodes: Pieces<N>,

@@ -342,7 +342,7 @@ impl OlcTree {
         Ok(())
     }
 
-    /// Continues a search at the rank `from`, and raises `from` as rows are found.
+    /// Continues a search at rank `from` and raises `from` as rows are found.
     fn try_find(&self, from: &mut Rank, probe: &Probe, found: &mut Vec<u32>) -> Attempt<()> {
         let mut leaf = self.leaf(*from)?;
         loop {
@@ -427,8 +427,8 @@ impl WindowIndex for OlcTree {
 }
 
 impl<'a, N: Node> NodeView<'a, N> {
-    /// Returns whether the node is unchanged since its version was read. If so, all values read
-    /// since then are consistent.
+    /// Returns whether the node is unchanged since its version was read. If the node is unchanged,
+    /// all values read since then are consistent.
     #[inline]
     fn check(&self) -> Attempt<()> {
         if self.node.lock().is_valid(self.version) { Ok(()) } else { Err(Restart) }

@@ -33,10 +33,11 @@ struct Cursor {
     row: usize,
 }
 
-/// Rows of one run that belong to a block.
+/// Rows from one run that belong to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// In a planned block, the run's number in the block. Until then, the run's number in its lane.
+    /// In a planned block, this is the run's number within the block. Until the block is planned,
+    /// this is the run's number within its lane.
     pub(super) run: usize,
     lane: usize,
     pub(super) row: usize,

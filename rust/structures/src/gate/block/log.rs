@@ -2,8 +2,8 @@
 //! are the only state that the sources and readers of the block gate share.
 //!
 //! Runs, promises, forks and the end are entries in a single list. Only the source extends this
-//! list, with a [`OnceLink`]. A reader that has followed a log up to an entry therefore knows all
-//! earlier actions of the source. An entry is freed when the source and all readers have passed it.
+//! list, with a [`OnceLink`]. So a reader that has followed a log up to an entry knows all of the
+//! source's earlier actions. An entry is freed when the source and all readers have passed it.
 
 use tidegate_sync::atomic::Arc;
 use tidegate_sync::{Charge, OnceLink};

@@ -194,7 +194,7 @@ impl<R: Run> BlockReader<R> {
         self.filler.recycle(passed);
     }
 
-    /// Creates a reader that receives the rows after the last block that this reader returned.
+    /// Creates a reader that starts after the last block that this reader returned.
     pub fn fork(&self) -> BlockReader<R> {
         BlockReader {
             at: self.at.clone(),
@@ -248,7 +248,7 @@ impl<R: Run> fmt::Debug for BlockReader<R> {
 struct Planner {
     /// The number of rows from each open source in the next slab.
     counts: Vec<usize>,
-    /// The difference between the last and first event times of the previous slab.
+    /// The difference between the first and last event times in the previous slab.
     span: u64,
 }
 
@@ -317,8 +317,7 @@ impl Planner {
     }
 }
 
-/// Reduces `counts` so that the total is at most `most` rows. The rows of the first sources are
-/// kept.
+/// Reduces `counts` so that the total is at most `most` rows. Rows from the first sources are kept.
 fn cut(counts: &mut [usize], most: usize) -> usize {
     let mut left = most;
     for count in counts {

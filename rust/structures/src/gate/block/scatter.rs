@@ -17,7 +17,7 @@
 //! # Trade-offs
 //!
 //! - Rows that crowd into a few slots, for example because their times grow exponentially, are
-//!   sorted by comparison. This costs as much as a merge.
+//!   sorted by comparison. Such a sort costs as much as a merge.
 //! - If the slab's times do not fit into words, their lowest bits are dropped. Rows whose times
 //!   differ only in the dropped bits are sorted at the end.
 //! - If there are only two pieces, they are merged by comparison, which is cheaper.
@@ -56,9 +56,9 @@ pub(super) trait Passes {
     /// [`LANES`].
     fn sum_before(slots: &mut [u16]) -> u16;
 
-    /// Sorts the first `len` of `words`. Words may be out of order only within groups of at most
-    /// `crowd` adjacent words. These words must be followed by [`LANES`] more words, none of which
-    /// is smaller.
+    /// Sorts the first `len` elements of `words`. Words may be out of order only within groups of
+    /// at most `crowd` adjacent words. These words must be followed by [`LANES`] more words, none
+    /// of which is smaller.
     fn settle(words: &mut [u32], len: usize, crowd: u16);
 }
 
@@ -154,7 +154,7 @@ struct Layout {
     low: i64,
     /// The number of bits that hold the row number.
     number: u32,
-    /// How many low bits of the time are dropped.
+    /// The number of low-order bits of the time that are dropped.
     lost: u32,
     /// The shift, in bits, that moves the remaining time to the upper end of the word.
     scale: u32,

@@ -220,7 +220,7 @@ impl BPlusTree {
 }
 
 /// Looks for a neighbour with which the node at position `at` can be merged, because the contents
-/// of both fit into one node. Returns the position of the left one.
+/// of both fit into one node. Returns the position of the left node.
 fn mergeable(parent: &Inner, at: usize, len: impl Fn(usize) -> usize) -> Option<usize> {
     let fits = |left: &usize| left + 1 < parent.len && len(*left) + len(left + 1) <= MERGED;
     [Some(at), at.checked_sub(1)].into_iter().flatten().find(fits)

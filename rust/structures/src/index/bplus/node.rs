@@ -10,8 +10,8 @@ pub(super) const FANOUT: usize = 32;
 /// A node with fewer entries is merged with a neighbour if possible.
 pub(super) const FEW: usize = FANOUT / 4;
 
-/// Two neighbours are merged if together they have at most this many entries. The next insertions
-/// then do not split the node again.
+/// Two neighbours are merged if together they have at most this many entries. The next few
+/// insertions therefore do not split the node again.
 pub(super) const MERGED: usize = 3 * FANOUT / 4;
 
 /// Represents no node.
@@ -121,8 +121,8 @@ impl Inner {
         self.len += 1;
     }
 
-    /// Removes the child at `at`. If there is a previous child, it takes over the keys of the
-    /// removed child.
+    /// Removes the child at `at`. If there is a previous child, it takes over the removed child's
+    /// keys.
     pub(super) fn remove(&mut self, at: usize) {
         if self.len > 1 {
             let separator = at.saturating_sub(1);

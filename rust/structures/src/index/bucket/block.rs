@@ -59,9 +59,9 @@ pub(super) trait Kernel {
     /// Returns a bitmask of the positions whose rows are at or after `first`.
     fn live(block: &BucketBlock, first: u32) -> Bits;
 
-    /// Returns two bitmasks. The first bitmask marks the rows that match the probe and whose codes
-    /// are in the range. Among these rows, the second bitmask marks those whose codes equal either
-    /// end of the range.
+    /// Returns two bitmasks. The first bitmask marks the rows that match the probe and have codes
+    /// in the range. Among these rows, the second bitmask marks those whose codes equal either end
+    /// of the range.
     fn matching(block: &BucketBlock, codes: Codes, probe: &Probe) -> (Bits, Bits);
 
     /// Selects the rows whose bits are set and writes them to the beginning of `out`. Returns the

@@ -100,7 +100,7 @@ pub(super) struct Pair {
     pub(super) codes: Codes,
     /// True if no other blocks may contain keys in the range.
     pub(super) is_all: bool,
-    /// True if several keys may share a code with an end of the range.
+    /// True if several keys may have the same code as one end of the range.
     pub(super) is_vague: bool,
 }
 
@@ -331,7 +331,7 @@ impl Directory {
     }
 
     /// Returns the block for a row, and the code of the row's key in this block. For keys beyond
-    /// all cells, this is the unused block.
+    /// all cells, the unused block is returned.
     #[inline(always)]
     pub(super) fn address(&self, row: &Entry) -> Address {
         let distance = self.distance(row.key);

@@ -17,7 +17,7 @@ const ROWS_OF_GROWING: usize = 4;
 const BEYOND_NS: usize = 400;
 const MAKE_NS: usize = 25;
 
-/// The directory moves only if more than one in this many root cells is empty. If the directory
+/// The directory moves only if more than one root cell in this many is empty. If the directory
 /// moved for fewer cells, it would soon have to move again.
 const LEAST_SLIDE: usize = 8;
 
@@ -268,7 +268,8 @@ impl BucketIndex {
     }
 
     /// Returns whether two conditions hold: the window has grown since the directory was built, and
-    /// all rows from that time have left the window. The window might then keep its current size.
+    /// all rows from that time have left the window. From then on, the window might stay at its
+    /// current size.
     #[inline]
     fn has_filled(&self) -> bool {
         4 * self.len > SMALL + 5 * self.made_for
