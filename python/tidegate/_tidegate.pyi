@@ -734,8 +734,8 @@ class Operator(Generic[_StatsT_co]):
         processed. A source holds rows that are delayed because of `lateness`, and it holds late
         rows until they are returned. In a join, a source also holds each row that later rows may
         match, together with the other rows from the same push. If each source's share has room for
-        these rows, an additional eighth, and the next push, then a refused push always fits after a
-        few polls.
+        these rows, an additional eighth, and the next push, then a refused push always fits after
+        enough polls.
 
         If the limit is set to less than the number of bytes held, pushes are refused until there is
         room. No rows are lost.
@@ -1405,10 +1405,12 @@ class AsofJoin(StreamJoin):
     - `nearest`: once the left row's time plus the distance to the matching row has passed, because
       later rows cannot be nearer.
 
-    An unmatched left row is emitted once its time plus `tolerance` has passed. Without `tolerance`,
-    such a row is emitted at the end if a match was possible until then. A match is possible if
-    `strategy` is not `backward`, the row's key is not null, and the row satisfies the part of
-    `where` that reads only left columns.
+    With `backward`, an unmatched left row is also emitted once its own time has passed. With
+    `forward` and `nearest`, it is emitted once its time plus `tolerance` has passed, or at the end
+    if there is no `tolerance`. A row that cannot match any row is emitted once its own time has
+    passed: a row with a null key, or a row that does not satisfy the part of `where` that reads
+    only left columns. This part is considered only if no other part of `where` reads both sides or
+    can fail.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
     pushes or on the number of threads. Rows are ordered by the times described above. If these
@@ -1729,7 +1731,8 @@ class IntervalJoin(StreamJoin):
         If `lower` or `upper` is None, the rows from one side are kept indefinitely.
 
         With `aggs`, a left row is emitted once no further row can become its partner. A left row's
-        position in the result depends on the last time at which the row could have had a partner.
+        position in the result is the last time at which the row could have had a partner, so left
+        rows are emitted in merged order.
         The result is bit-for-bit identical to the result of `interval_join` for the same rows in
         merged order. With `prevailing`, the last right row for each key is also kept. If a
         user-defined Python function fails, the next poll calls it again.
@@ -2054,7 +2057,8 @@ class WindowJoin(StreamJoin):
         are few rows per key, `IntervalJoin` makes far fewer comparisons.
 
         With `aggs`, a left row is emitted once no further row can become its partner. A left row's
-        position in the result depends on the last time at which the row could have had a partner.
+        position in the result is the last time at which the row could have had a partner, so left
+        rows are emitted in merged order.
         The result is bit-for-bit identical to the result of `window_join` for the same rows in
         merged order. Row-based windows are not allowed. If a user-defined Python function fails,
         the next poll calls it again. With `aggs`, each row has an overhead of 40 bytes.
@@ -2236,7 +2240,8 @@ class BandJoin(StreamJoin):
         initial sample of rows. Later samples may select a different column.
 
         With `aggs`, a left row is emitted once no further row can become its partner. A left row's
-        position in the result depends on the last time at which the row could have had a partner.
+        position in the result is the last time at which the row could have had a partner, so left
+        rows are emitted in merged order.
         The result is bit-for-bit identical to the result of `band_join` for the same rows in merged
         order. Row-based windows are not allowed. If a user-defined Python function fails, the next
         poll calls it again. With `aggs`, each row has an overhead of 40 bytes.

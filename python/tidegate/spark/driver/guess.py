@@ -58,7 +58,7 @@ def _with_bins(plan: Plan, whole: Whole, small: Small) -> Costs:
 def _drawn(whole: Whole, small: Small) -> tuple[pa.Table, tuple[slice, slice], float]:
     """Return sampled rows, each side's slice, and the number of rows that a sampled row represents.
 
-    No row is used for both sides, because it would match itself.
+    Unless there is only one row, no row is used for both sides, because it would match itself.
     """
     count = whole.rows.num_rows
     weight = max(1.0, sum(small.rows) / SAMPLED)

@@ -37,7 +37,7 @@
 //!   the end of each epoch, stages therefore wait for each other. Other threads can then inspect
 //!   the operator.
 //! - Stages take turns on the operator's threads, because there may be fewer threads than stages.
-//!   If there are two threads, the stage that updates all windows runs on its own thread.
+//!   If there are at least two threads, the stage that updates all windows runs on its own thread.
 
 mod hive;
 mod merge;

@@ -1,4 +1,4 @@
-//! Blocks. One reader plans a block, any reader can help to fill it, and all readers read it.
+//! Blocks. One reader plans a block, any reader can fill it, and all readers read it.
 
 use std::fmt;
 use std::ops::Range;

@@ -12,7 +12,9 @@
 //! block of the ready rows and offers this block as the next one. If another reader was faster, the
 //! reader drops its own block and uses the other reader's. The data alone determines which rows are
 //! next, so the two blocks can differ only in where they end. The first reader that reaches a block
-//! starts to fill it, and other readers share this work (see `reader.rs`).
+//! starts to fill it. Meanwhile, other readers that need this block fill later blocks. If the block
+//! is still not filled afterwards, they fill it as well, and only the rows written by one reader
+//! are used (see `reader.rs`).
 //!
 //! Readiness is determined per run, and rows are merged in slabs of about a thousand rows (see
 //! `scatter.rs`).

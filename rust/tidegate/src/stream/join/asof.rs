@@ -8,9 +8,9 @@
 //! - nearest: the row's own time plus the distance to its partner. A right row at that time would
 //!   be as far away as the partner, so no row that arrives later can be nearer.
 //!
-//! An unmatched row is final at its own time plus the tolerance. If there is no tolerance,
-//! such a row waits for the end of the stream, unless its key is null or it can never satisfy the
-//! condition.
+//! With forward and nearest, an unmatched row is final at its own time plus the tolerance, or at the
+//! end of the stream if there is no tolerance. If its key is null or it can never satisfy the
+//! condition, it is final at its own time.
 //!
 //! For each key, only the last of the earlier right rows can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.
