@@ -12,7 +12,7 @@ def faults(wheel: Path) -> list[str]:
     """Return a message for each fault in a wheel."""
     found = []
     if (size := wheel.stat().st_size) > MOST_BYTES:
-        found.append(f"it has {size:,} bytes; expected at most {MOST_BYTES:,}")
+        found.append(f"it is {size:,} bytes long; expected at most {MOST_BYTES:,}")
     with zipfile.ZipFile(wheel) as files:
         names = files.namelist()
         wanted = ("tidegate/py.typed", "tidegate/_tidegate.pyi", "/licenses/LICENSE")

@@ -446,9 +446,9 @@ def imports(crate: str) -> set[tuple[str, str]]:
 def test_no_folders_use_each_other(crate):
     """At any depth, no cycle of imports passes through a folder.
 
-    The files and the folders in a folder are compared with each other, each folder as a whole. So a
-    folder and a file next to it do not use each other. A folder and the front of the folder that
-    contains it do not either, unless the front only re-exports items.
+    The files and the folders in a folder are compared with each other, each folder as one unit. A
+    folder and a file next to it therefore do not use each other. A folder and the
+    front of the folder that contains it do not either, unless the front only re-exports items.
     """
     assert rust_imports.folder_circles(imports(crate)) == []
 

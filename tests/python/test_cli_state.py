@@ -384,7 +384,7 @@ def test_a_state_that_cannot_be_written_is_an_error_at_the_start(folder):
     nowhere = [("nowhere/state" if one == "state" else one) for one in arguments]
     assert "nowhere/state: cannot be used: No such file or directory" in refused(*nowhere)
     for name in ("left.arrows", "out.csv"):
-        assert "give --state another file" in refused(
+        assert "choose another file for --state" in refused(
             *[(name if one == "state" else one) for one in arguments]
         )
     assert names(folder) == set()

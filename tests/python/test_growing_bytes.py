@@ -313,7 +313,10 @@ def test_an_empty_file_or_a_folder_of_the_name_is_no_successor(folder):
     ("change", "fault"),
     [
         (Path.unlink, "but the file does not exist"),
-        (lambda path: os.truncate(path, 1_233), "but it has 1,233: it was truncated or replaced"),
+        (
+            lambda path: os.truncate(path, 1_233),
+            "but it is 1,233 bytes long: it was truncated or replaced",
+        ),
         (
             lambda path: path.write_bytes(b"x" * 1_234),
             "but these bytes have changed: it was replaced",

@@ -166,7 +166,7 @@ def test_data_that_has_no_rows_has_its_name_in_python():
 
 def test_a_row_that_is_null_as_a_whole():
     rows = pa.array([{"ts": 0}, None, {"ts": 1}])
-    with pytest.raises(SchemaError, match="left: malformed Arrow data: row 1 is null as a whole"):
+    with pytest.raises(SchemaError, match="left: malformed Arrow data: row 1 itself is null"):
         interval_join(rows, GOOD, on="ts", lower=0, upper=0)
 
 

@@ -380,7 +380,7 @@ GOOD = pa.table({"start": [1], "end": [2], "f": [1.5]})
         (
             {"on": "start"},
             TypeError,
-            'on: expected a tuple of the names of the start and the end column, as in ("start"',
+            'on: expected a tuple with the names of the start and end columns, as in ("start"',
         ),
         (
             {"on": ("start", "start"), "closed": "right"},

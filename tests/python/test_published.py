@@ -273,7 +273,7 @@ CRATES = ["arrow-array", "pyo3"]
         (CRATES[:1], None, 0, ["its list of crates (CycloneDX) lacks arrow-array or pyo3"]),
         (None, None, 0, ["its list of crates (CycloneDX) lacks arrow-array or pyo3"]),
         (CRATES, "tidegate/py.typed", 0, ["it has no tidegate/py.typed"]),
-        (CRATES, None, 10**7, ["it has 10,00"]),
+        (CRATES, None, 10**7, ["it is 10,00"]),
     ],
 )
 def test_a_wheel_is_looked_into(tmp_path, crates, left_out, more, wanted):

@@ -493,7 +493,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"on": "start"}, "on: expected a tuple of the names of the start and the end column"),
+        ({"on": "start"}, "on: expected a tuple with the names of the start and end columns"),
         ({"on": (("begin", "end"), ON[1])}, "left: there is no column `begin`"),
         ({"on": (("w", "end"), ON[1])}, "left: column `w` is double, expected a time"),
         ({"closed": "right"}, "closed must be one of both, left, got `right`"),

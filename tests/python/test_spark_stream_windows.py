@@ -173,7 +173,7 @@ def test_explain_tells_how_windows_without_a_key_are_divided(spark, tmp_path, ch
     ("change", "message"),
     [
         ({"parallelism": "hybrid"}, "the heavy keys of a stream are not known"),
-        ({**SESSIONS, "parallelism": "time"}, "a session must stay whole"),
+        ({**SESSIONS, "parallelism": "time"}, "a session cannot be divided"),
         ({"late_as": "n"}, "late_as: the result already has a column 'n'"),
         ({"then": lambda batch: batch, "then_schema": "a int"}, "give one of them"),
     ],

@@ -405,6 +405,8 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
     assert any(line.startswith("  prevailing the last right row") for line in lines)
     assert any("right rows that are kept" in line for line in lines if "  cost" in line)
     assert any(
-        "a later row with their key prevails" in line for line in lines if "  memory" in line
+        "a later row with the same key replaces them" in line
+        for line in lines
+        if "  memory" in line
     )
     assert lines[-1].endswith("last matchable time, also with ordered=False")

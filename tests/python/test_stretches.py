@@ -207,7 +207,7 @@ def test_explain_says_how_many_row_groups_are_sorted_together(two_sides):
     )
     assert plan.splitlines()[-1] == (
         "  inputs     left: 30 row groups in 30 time spans, each sorted as it is read; "
-        "right: sorted as a whole, unless its times ascend"
+        "right: sorted in full, unless already in time order"
     )
     streams = [left, left]
     plan = tg.explain(

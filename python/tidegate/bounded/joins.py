@@ -121,7 +121,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
             != step_of(schemas[side].field(ends[side]).type)
             for side in (0, 1)
         ):
-            message = "memory_limit: the start and the end column of a side have different units; "
+            message = "memory_limit: the start and end columns of a side have different units; "
             message += "cast them to the same unit, or omit memory_limit"
             raise tidegate.SchemaError(message)
         factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)

@@ -263,7 +263,7 @@ def _advice(function: str, known: list[str], unknown: list[str], named: Given) -
 
 
 def _of_pairs(known: list[str], wanted: Given) -> tuple[list[str], list[str]]:
-    """Return advice on `every` and names such as `left_on`, together with the remaining names."""
+    """Return advice on `every` and on names such as `left_on`, and a list of all other names."""
     lines = []
     done = set()
     for left, right, argument in (("left_on", "right_on", "on"), ("left_by", "right_by", "by")):

@@ -270,7 +270,7 @@ def in_time_order(
                 f"{name}: {groups} row groups in {len(found)} time spans, each sorted as it is read"
             )
         else:
-            told.append(f"{name}: sorted as a whole, unless its times ascend")
+            told.append(f"{name}: sorted in full, unless already in time order")
     return f"  inputs     {'; '.join(told)}"
 
 

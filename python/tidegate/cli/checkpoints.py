@@ -188,7 +188,7 @@ def _check_state(path: Path, inputs: Sequence[Input], output: Output) -> None:
         if path.resolve() == Path(name).resolve() or (
             path.exists() and Path(name).exists() and path.samefile(name)
         ):
-            message = f"{path}: is the same file as {name}; give --state another file"
+            message = f"{path}: cannot be the same file as {name}; choose another file for --state"
             raise TidegateError(message)
 
 

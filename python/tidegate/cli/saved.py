@@ -91,7 +91,7 @@ class Saved:
         first, _, rest = content.partition(b"\n")
         magic, version, digest = [*first.split(b" "), b"", b""][:3]
         if magic != MAGIC:
-            message = f"{state}: is not a state of tidegate; give --state another file"
+            message = f"{state}: is not a state of tidegate; choose another file for --state"
             raise StateError(message)
         if version != VERSION:
             message = (

@@ -212,7 +212,7 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
     if "straddl" not in str(error):
         raise error
     if block >= LARGEST_BLOCK_BYTES:
-        message = f"a row has more than {LARGEST_BLOCK_BYTES:,} bytes, which is the maximum"
+        message = f"a row is longer than {LARGEST_BLOCK_BYTES:,} bytes, which is the maximum"
         raise pa.ArrowInvalid(message) from error
     return block * 8
 

@@ -312,7 +312,8 @@ def _marked(name: str, mark: Mark) -> int:
     if named is None:
         message = f"{name}: {fault}, but the file does not exist; {ANEW}"
     elif (size := Path(name).stat().st_size) < mark.position:
-        message = f"{name}: {fault}, but it has {size:,}: it was truncated or replaced; {ANEW}"
+        message = f"{name}: {fault}, but it is {size:,} bytes long: "
+        message += f"it was truncated or replaced; {ANEW}"
     else:
         message = f"{name}: {fault}, but these bytes have changed: it was replaced; {ANEW}"
     raise StateError(message)

@@ -267,7 +267,8 @@ def _check_mark(path: Path, descriptor: int, mark: Mark, beginning: bytes) -> No
     found = os.fstat(descriptor)
     counted = f"{path}: the state includes its first {mark.position:,} bytes"
     if found.st_size < mark.position:
-        message = f"{counted}, but it has {found.st_size:,}: it was truncated or replaced; {ANEW}"
+        message = f"{counted}, but it is {found.st_size:,} bytes long: "
+        message += f"it was truncated or replaced; {ANEW}"
         raise StateError(message)
     if not mark.is_in(descriptor):
         message = f"{counted}, but these bytes have changed: it was replaced; {ANEW}"

@@ -522,7 +522,7 @@ def _parts(snapshot: bytes) -> list[bytes]:
     """Split an intact snapshot into the text of the links and the operators' states."""
     size = len(snapshot)
     has_head = size >= _HEAD.size + _SUM.size
-    _check(f"it has {size} bytes, fewer than its header needs", is_whole=has_head)
+    _check(f"it is {size} bytes long, which is less than its header needs", is_whole=has_head)
     magic, version = _HEAD.unpack_from(snapshot)
     _check("it does not begin like a chain snapshot", is_whole=magic == _MAGIC)
     body, (checksum,) = snapshot[: -_SUM.size], _SUM.unpack(snapshot[-_SUM.size :])

@@ -19,7 +19,7 @@ _TOTALS = {
     "rows_out": "Result rows returned.",
 }
 _GAUGES = {
-    "watermark": "Time before which no further rows can arrive, in the unit of the time column.",
+    "watermark": "Further rows cannot be earlier than this time, in the unit of the time column.",
     "memory": "Bytes held that count towards the limit.",
     "memory_limit": "Maximum number of bytes to hold.",
     "state_rows": "Rows kept for later rows.",
@@ -29,7 +29,7 @@ _GAUGES = {
 _OF_SOURCES = {
     "rows_in": ("counter", "Rows pushed into the source."),
     "rows_late": ("counter", "Rows of the source that were set aside."),
-    "watermark": ("gauge", "Time before which the source delivers no further rows."),
+    "watermark": ("gauge", "Further rows of the source cannot be earlier than this time."),
     "memory": ("gauge", "Bytes held for the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
     "idle": ("gauge", "Whether the source is idle. Other sources do not wait for an idle source."),

@@ -160,7 +160,7 @@ pub(crate) fn print() {
         option("--window", 8.0)
     );
     println!(
-        "| form | pairs | mean, ms | median, ms | p99, ms | maximum, ms | most results waiting |"
+        "| form | pairs | mean, ms | median, ms | p99, ms | maximum, ms | most waiting results |"
     );
     println!("| --- | --: | --: | --: | --: | --: | --: |");
     let chosen: String = option("--form", String::new());

@@ -146,9 +146,7 @@ pub(crate) fn print() {
     let nodes: usize = option("--nodes", 2);
     let rows: usize = option("--rows", 1 << 17);
     println!("Windows of {window} rows, {nodes} nodes, 2 threads.\n");
-    println!(
-        "| form | rows per second | comparisons per second | work of nodes | most results waiting |"
-    );
+    println!("| form | rows/s | comparisons/s | work, least / most | most waiting results |");
     println!("| --- | --: | --: | --: | --: |");
     for form in FORMS {
         let Rate { rows, comparisons, balance, most_waiting } = measure(form, window, nodes, rows);

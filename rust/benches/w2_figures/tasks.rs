@@ -49,7 +49,7 @@ impl Load {
             driver.within(|| {
                 while !join.is_done() {
                     let Ok(Progress::Pieces(pieces)) = join.advance(driver, None) else {
-                        unreachable!("an inner join that is not stopped returns pieces")
+                        unreachable!("an inner join returns pieces unless it is stopped")
                     };
                     for piece in pieces {
                         std::hint::black_box(join.assemble(piece));

@@ -121,7 +121,7 @@ pub(crate) unsafe fn import(
             let row = (0..nulls.len()).find(|&row| nulls.is_null(row)).unwrap_or(0);
             return Err(Error::malformed(
                 None,
-                format!("row {row} is null as a whole; set its columns to null instead"),
+                format!("row {row} itself is null; set its columns to null instead"),
             ));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));

@@ -11,7 +11,7 @@ use crate::node::Node;
 pub enum Error {
     /// The structures are inconsistent with each other or with their declared data type.
     Malformed {
-        /// The column, as a path of names. `None` refers to the rows as a whole.
+        /// The column, as a path of names. `None` refers to entire rows.
         column: Option<String>,
         /// A description of the problem.
         what: What,

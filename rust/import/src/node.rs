@@ -13,7 +13,7 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Returns the node for the rows as a whole.
+    /// Returns the root node, which represents entire rows.
     pub(crate) fn root() -> Self {
         Node { parent: None, name: "", depth: 0 }
     }

@@ -356,7 +356,7 @@ impl Driver {
     /// Unlike [`map`](Self::map), this method waits for busy helpers, because work items can depend
     /// on each other.
     pub fn on_each_thread(&self, threads: usize, work: &(dyn Fn(&[usize]) + Sync)) {
-        debug_assert!(threads <= self.threads, "at most as many threads as the driver has");
+        debug_assert!(threads <= self.threads, "the driver has enough threads");
         if threads <= 1 {
             return work(&[0]);
         }
@@ -520,8 +520,8 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
 
 /// Runs `work` on a new thread, and returns a receiver for the outcome.
 ///
-/// Use this function if the caller must react to other events while it waits, and may return before
-/// the work ends.
+/// While the work runs, the caller can react to other events. It can also return before the work
+/// ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {

@@ -78,8 +78,8 @@ impl TreePartitions {
         }
     }
 
-    /// In every partition, inserts that partition's share of the given rows and searches for
-    /// matches of all given rows.
+    /// Inserts each of the given rows into one partition, and searches every partition for matches
+    /// of all given rows.
     fn look(&mut self, sought: &[RowSearch], driver: &Driver) -> Result<(), Stopped> {
         let count = self.partitions.len();
         let mut stages: Vec<Stage<'_>> = Vec::with_capacity(count);

@@ -46,8 +46,8 @@ LIMIT = 1 << 26
 # number of rows. Counting its rows first would take another job, about a tenth of a second.
 _SURE = 1 << 22
 
-# The number of bytes that a task joins at a time. It equals the limit for the whole side, so
-# preparing that side again costs no more than the rows themselves.
+# The number of bytes that a task joins at a time. This number equals the limit for the side that is
+# sent in full. Preparing that side again therefore costs no more than joining the rows.
 _CHUNK = 1 << 26
 
 # The number of bytes that Spark reads from files in one task by default.
@@ -80,8 +80,8 @@ def chosen(plan: Plan) -> Choice:
         return _of_table(plan, 1 - plan.stream_side)
     if plan.parallelism not in ("auto", "broadcast"):
         return Choice(None, f"parallelism is {plan.parallelism!r}")
-    # Every task has all rows of the whole side, so no task can determine which of these rows are
-    # unmatched.
+    # Every task has all rows of the side that is sent in full, so no task can determine which of
+    # these rows are unmatched.
     sides = [side for side in (RIGHT, LEFT) if not plan.reports[side]]
     if not sides:
         return Choice(None, "a full join returns the unmatched rows of both sides")
@@ -362,7 +362,7 @@ def _chunks(batches: Batches) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class _Task:
-    """Joins a Spark partition with the whole side. Instances are sent to the workers."""
+    """Joins a Spark partition with the side sent in full. Instances are sent to the workers."""
 
     whole: Broadcast[pa.Buffer] | _Held
     side: int
@@ -384,7 +384,7 @@ Part = Callable[[pa.Table], tuple[int, int]]
 
 
 def _near(plan: Plan, side: int) -> _Within | _Overlapping:
-    """Return the object that finds the whole side's rows that other rows can match."""
+    """Return an object that selects the rows of `side` that rows of the other side can match."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
         return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))
@@ -393,7 +393,7 @@ def _near(plan: Plan, side: int) -> _Within | _Overlapping:
 
 @dataclass(frozen=True)
 class _Within:
-    """Finds the whole side's rows that are within reach. Instances are sent to the workers."""
+    """Selects rows whose times are within reach. Instances are sent to the workers."""
 
     reach: Reach
     axis: Axis
@@ -413,10 +413,7 @@ class _Within:
 
 @dataclass(frozen=True)
 class _Overlapping:
-    """Finds the whole side's rows that may overlap other rows.
-
-    Instances are sent to the workers.
-    """
+    """Selects rows that may overlap other rows. Instances are sent to the workers."""
 
     whole: StartsAndEnds
     other: StartsAndEnds
@@ -437,10 +434,10 @@ class _Overlapping:
 
 
 def near(reach: Reach, side: int, whole: Integers, times: Integers) -> tuple[int, int]:
-    """Return the first position and the count of the whole side's rows that `times` can reach.
+    """Return the first position and the count of the rows in `whole` that `times` can reach.
 
-    `times` contains the times of the other side. `whole` contains the times of the whole side in
-    ascending order.
+    `times` contains the times of the other side. `whole` contains the times of the side that is
+    sent in full, in ascending order.
     """
     lower, upper = reach.lower, reach.upper
     if side == LEFT:

@@ -47,7 +47,7 @@ _MEASURED = 90.0
 # Nanoseconds to assign a row to its side in place, and for each task that does so.
 _LOOKED_FOR, _IN_TASK = 60.0, 20_000_000.0
 
-# Nanoseconds per column and row of the whole side, in each task that receives it.
+# Nanoseconds per column and row of a side that is sent in full, in each task that receives it.
 _TAKEN = 15.0
 
 # Nanoseconds for a job that reads keys and times before the join is planned, and for each row.

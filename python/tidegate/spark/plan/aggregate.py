@@ -81,7 +81,7 @@ class AggregatePlan:
         check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
             message = f"parallelism {parallelism!r} divides time into slices, "
-            message += "but a session must stay whole; choose 'key'"
+            message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):

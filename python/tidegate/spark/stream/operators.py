@@ -213,7 +213,7 @@ class Snapshot(NamedTuple):
 
 
 class Condensing(ABC):
-    """A bucket that may need less state than the times of its rows suggest."""
+    """A bucket whose state can be smaller than the rows whose times still matter."""
 
     @property
     @abstractmethod

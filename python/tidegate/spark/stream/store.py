@@ -4,10 +4,10 @@ Each bucket of keys has its own native operator. The rows that a micro-batch add
 appended to the store once, as one *entry*. The entry is removed once none of its rows can still
 matter. While the operator stays in the worker's memory from batch to batch, entries are never read.
 The store is still authoritative. Every update to a bucket writes a new random number into the
-bucket's *header*, an entry with a separate key. An operator in memory is used only if its number
-equals the header's number. If the numbers differ, the operator's last batch was not committed, or
-another worker has since processed the bucket. If no operator can be used, a new one is created. The
-new operator receives the entries of the bucket and is advanced to the watermark in the header.
+bucket's *header*, an entry with a separate key. An operator in memory is used only if it has
+the same number as the header. If the numbers differ, the operator's last batch was not committed,
+or another worker has since processed the bucket. If no operator can be used, a new one is created.
+The new operator receives the entries of the bucket and is advanced to the watermark in the header.
 Results up to that watermark have already been emitted. A join that emits pairs recomputes old pairs
 only if it needs to know which rows were matched.
 

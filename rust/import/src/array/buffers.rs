@@ -96,7 +96,7 @@ impl BufferPointers<'_> {
         Err(Error::at(
             self.node,
             format!(
-                "buffer {at} holds {elements} elements of {bits} bits, more than fits in any memory"
+                "buffer {at} has {elements} elements of {bits} bits, too many to fit in memory"
             ),
         ))
     }

@@ -43,8 +43,8 @@ use crate::rows::interval::LeftReach;
 /// 1.5 times as long.
 const BLOCK: usize = 8;
 
-/// The number of left rows in a task. Tasks are small enough for a stop to be noticed soon and for
-/// all threads to finish at about the same time.
+/// The number of left rows in a task. Tasks are so small that a stop is noticed soon and all
+/// threads finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
 /// Most stretches have at most this many values. These values are compared without branches,

@@ -12,8 +12,8 @@ use super::JoinColumns;
 use super::group::{Groups, Value, are_sorted};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 
-/// The number of rows in a task. Tasks are small enough for a stop to be noticed soon and for all
-/// threads to finish at about the same time.
+/// The number of rows in a task. Tasks are so small that a stop is noticed soon and all threads
+/// finish at about the same time.
 const TASK_ROWS: usize = 1 << 16;
 
 /// The maximum number of keys for which a thread stores positions. With up to 12 bytes per key, the

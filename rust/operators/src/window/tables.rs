@@ -76,7 +76,7 @@ pub fn pairs(
             };
             let numbers: Vec<_> = terms.iter().map(numbers).collect();
             join.begin(driver, ts, of_sides, Some(&numbers));
-            assert!(join.compares(), "numbers that fit as a whole also fit in parts");
+            assert!(join.compares(), "if all numbers fit, the numbers of each part fit too");
         } else if join.holds_back() {
             join.flush();
         } else {

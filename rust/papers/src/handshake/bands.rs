@@ -1,8 +1,8 @@
 //! A predicate for numbers. For each column, a row matches a range of the other side's values.
 //!
-//! Bands, comparisons and equalities are such ranges. `operators::predicate` converts conditions
-//! into ranges. The kernels in `structures::scan` compare several new rows with each tile of a
-//! window.
+//! Bands, comparisons and equalities can all be written as ranges. `operators::predicate` converts
+//! conditions into ranges. The kernels in `structures::scan` compare several new rows with each
+//! tile of a window.
 
 use std::ops::Range;
 

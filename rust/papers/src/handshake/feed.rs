@@ -66,7 +66,7 @@ impl<P: Predicate> Feed<P> {
         self.rows
     }
 
-    /// Returns whether every queue has room, so that a burst can be fed.
+    /// Returns whether all queues have room for another burst.
     pub fn has_room(&self) -> bool {
         self.on_their_way().iter().all(|&messages| messages < IN_FLIGHT as u64)
     }

@@ -27,7 +27,7 @@ impl Default for MergeOptions {
     }
 }
 
-/// The state of a merge. The thread that performs the merge runs no task.
+/// The state of a merge. While a thread performs the merge, it does not run tasks.
 #[derive(Debug)]
 pub(super) struct Merge {
     side: usize,

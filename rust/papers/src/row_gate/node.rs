@@ -185,8 +185,8 @@ pub(super) struct Head<T> {
 /// The nodes of one source, handed out from first to last and freed together.
 pub(super) struct Segment<T> {
     nodes: Box<[RaceCell<MaybeUninit<Node<T>>>]>,
-    /// The links of the nodes' towers, handed out from first to last. If the links run out, nodes
-    /// have height 1. Greater heights only make searches shorter.
+    /// The links of the nodes' towers, handed out from first to last. If the links run out, new
+    /// nodes have height 1. Taller nodes only make searches faster.
     tower: Box<[Link<T>]>,
     /// The number of nodes handed out. The source writes this number. The reclaimer reads it once
     /// the segment is full or its source has been dropped.

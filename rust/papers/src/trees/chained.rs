@@ -18,8 +18,8 @@ pub enum Archive {
 }
 
 /// The chained index of Lin et al., in both forms described in section 5.1 of the paper. Rows are
-/// inserted into the newest index of a chain. The oldest index is dropped as a whole when its last
-/// row has left the window. Every probe searches all indexes.
+/// inserted into the newest index of a chain. When its last row has left the window, the oldest
+/// index is dropped. Every probe searches all indexes.
 #[derive(Debug)]
 pub struct ChainedIndex {
     archive: Archive,

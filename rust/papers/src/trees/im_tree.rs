@@ -26,11 +26,11 @@ impl ImTree {
     ///
     /// # Panics
     ///
-    /// Panics unless the merge ratio is above 0 and at most 1.
+    /// Panics unless the merge ratio is greater than 0 and at most 1.
     pub fn new(merge_ratio: f64) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,
-            "the merge ratio is above 0 and at most 1"
+            "the merge ratio must be greater than 0 and at most 1"
         );
         let (mutable, immutable) = (BPlusTree::new(), CssTree::default());
         ImTree { mutable, immutable, merge_ratio, first: 0, len: 0, delta: Vec::new(), merges: 0 }

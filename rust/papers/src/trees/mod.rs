@@ -3,7 +3,8 @@
 //!
 //! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s. Rows are
 //!   assigned to the trees in turn.
-//! - [`ChainedIndex`]: one index per section of the window. The oldest index is dropped as a whole.
+//! - [`ChainedIndex`]: one index per section of the window. When its last row has left the
+//!   window, the oldest index is dropped.
 //! - [`ImTree`]: new rows are in a B+-tree, and older rows are in an immutable tree ([`CssTree`]).
 //!   The two trees are merged periodically.
 //! - [`PimTree`]: an `ImTree` with one B+-tree for each node at a certain depth in the immutable

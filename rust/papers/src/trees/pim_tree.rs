@@ -39,11 +39,11 @@ impl PimTree {
     ///
     /// # Panics
     ///
-    /// Panics if the merge ratio is not above 0 and at most 1.
+    /// Panics unless the merge ratio is greater than 0 and at most 1.
     pub fn new(merge_ratio: f64, insertion_depth: Option<usize>) -> Self {
         assert!(
             merge_ratio > 0.0 && merge_ratio <= 1.0,
-            "the merge ratio is above 0 and at most 1"
+            "the merge ratio must be greater than 0 and at most 1"
         );
         PimTree {
             immutable: CssTree::default(),

@@ -127,9 +127,9 @@ static OPEN: Mutex<Vec<OpenStream>> = Mutex::new(Vec::new());
 ///
 /// A thread that drops an input after that point could request the GIL, for example to return
 /// memory to NumPy. Python would then terminate the thread, which by C++ rules aborts the entire
-/// process. The wait continues as long as threads are computing, even if a busy machine makes them
-/// slow. The wait ends soon after all threads become inactive, because a thread may be sleeping in
-/// user code.
+/// process. This function waits as long as threads are computing, even if they are slow because the
+/// machine is busy. The wait ends soon after all threads become inactive, because a thread may be
+/// sleeping in user code.
 #[pyfunction]
 pub(crate) fn end_readers(py: Python<'_>) -> PyResult<()> {
     let open = std::mem::take(&mut *OPEN.lock().unwrap_or_else(PoisonError::into_inner));

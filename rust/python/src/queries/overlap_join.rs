@@ -60,7 +60,7 @@ fn sides(on: Argument) -> PyResult<[(String, String); 2]> {
     }
     let kind = on.get_type();
     Err(PyTypeError::new_err(format!(
-        "on: expected a tuple of the names of the start and the end column, as in (\"start\", \
+        "on: expected a tuple with the names of the start and end columns, as in (\"start\", \
          \"end\"), or one for each side, as in ((\"ts\", \"ts\"), (\"start\", \"end\")), got {kind}"
     )))
 }

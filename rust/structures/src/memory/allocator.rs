@@ -20,7 +20,8 @@ use super::pool::Extent;
 use super::reserve::GIVE_BACK;
 use crate::memory;
 
-/// The source of a large piece of memory. The header is stored directly before the memory.
+/// Records whether a large allocation comes from the pool or the system. The header is stored
+/// directly before the allocation.
 enum Header {
     Pool(Extent),
     System,

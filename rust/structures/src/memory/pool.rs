@@ -2,9 +2,9 @@
 //! and reused. The extents use huge pages, or small pages if the system supplies these faster.
 //!
 //! An array is placed at the start of the smallest free [`Extent`] that is large enough. The rest
-//! of the extent stays free. Adjacent free extents are joined. The next part of a call can
-//! therefore use memory that an earlier part has freed, regardless of the sizes. As a result, the
-//! first call touches few pages, and no call needs much more memory than it uses at any one time.
+//! of the extent stays free. Adjacent free extents are joined. Each part of a call can therefore
+//! reuse the memory freed by earlier parts, even for arrays of other sizes. As a result, the first
+//! call touches few pages, and no call needs much more memory than it uses at any one time.
 //!
 //! # Trade-offs
 //!

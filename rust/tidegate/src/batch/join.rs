@@ -461,7 +461,7 @@ impl Join {
         self.numbered += rows;
         match self.max_rows {
             Some(most) if self.numbered > most => Err(too_many(self.numbered, most)),
-            // Batches are read one by one, whereas a table is held as a whole.
+            // Batches are read one by one, whereas the entire table is held in memory.
             _ if self.read_soon => Ok(()),
             _ => room_for(rows, self.gather.row_bytes()),
         }

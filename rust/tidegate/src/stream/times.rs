@@ -39,7 +39,7 @@ pub enum ResultTime {
 /// The times in the results of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultTimes {
-    /// The unit of the watermark and the lags.
+    /// The time unit of the watermark and of `lags`.
     unit: Unit,
     /// The columns of the result that contain the two times, if any.
     columns: [Option<usize>; 2],
@@ -141,7 +141,7 @@ pub(super) fn within(retention: Retention) -> Option<Interval> {
 /// The relation between a source and the operator that it follows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lead {
-    /// The unit of the operator's watermark and the lag.
+    /// The time unit of the operator's watermark and of `lag`.
     unit: Unit,
     lag: i64,
 }

@@ -171,8 +171,8 @@ pub struct Processor<'a> {
     number: u64,
     /// The number of processors.
     processors: u64,
-    /// The number of rows on each side that all processors together have stored so far. Each
-    /// processor keeps this count separately.
+    /// The total number of rows per side that all processors have stored so far. Each processor has
+    /// its own copy of these counts.
     counters: [u64; 2],
     terms: &'a [Term],
     gone: [usize; 2],

@@ -37,7 +37,7 @@ const BLOCKS_AHEAD: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8 }
 
 /// A consumer of the block gate that receives every row from its starting position onwards.
 pub struct BlockReader<R: Run> {
-    /// The block that was returned last. Initially, this is an empty block that is never returned.
+    /// The most recently returned block. Initially, this is an empty block that is never returned.
     at: Arc<Block<R>>,
     /// The blocks after `at` that this reader has reached.
     ahead: VecDeque<Arc<Block<R>>>,

@@ -84,7 +84,7 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
     })
 }
 
-/// Parses a predicate in which all columns are `allowed`.
+/// Parses a predicate. Fails if `allowed` rejects one of its columns.
 fn parse(
     text: &str,
     example: &str,

@@ -104,7 +104,7 @@ struct AggregateTactic {
     ordered: OrderedColumns,
     windows: Box<dyn StreamingWindows>,
     algorithm: Design,
-    /// The memory that is charged for the state.
+    /// Counts the state towards the memory limit.
     charge: Option<Charge>,
     /// A single-threaded driver, for work that is done only once.
     alone: Driver,

@@ -147,7 +147,7 @@ impl LateRows {
         self.lock().pushes.push(Arc::new(late));
     }
 
-    /// Writes the late rows that have not been fetched, including those that are currently lent.
+    /// Writes all late rows that have not been fetched. This includes rows that are currently lent.
     pub(crate) fn write(&self, writer: &mut Writer) -> Result<()> {
         let kept = self.lock();
         let mut late: Vec<Arc<Late>> = kept.lent.iter().chain(&kept.pushes).cloned().collect();

@@ -222,7 +222,8 @@ fn copies_bytes(parallelism: Parallelism, threads: usize) -> usize {
 fn algorithm(parallelism: Parallelism) -> &'static str {
     match parallelism {
         Parallelism::Auto => {
-            "PPOIJ, each key on one thread (KP); with a condition, like hybrid once one thread has far more to compare"
+            "PPOIJ, each key on one thread (KP); with a condition, switches to \
+             hybrid once one thread has far more comparisons than the others"
         }
         Parallelism::Key => "PPOIJ, each key on one thread (KP)",
         Parallelism::Data => "PPOIJ, each key on all threads (DP)",

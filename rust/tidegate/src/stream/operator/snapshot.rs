@@ -16,11 +16,11 @@ use crate::stream::state::snapshot::{Reader, TABLE_BYTES, Writer, damaged};
 use crate::{Digest, Error, Result};
 
 impl Operator {
-    /// Returns the operator's state as bytes. An operator into which [`restore`](Self::restore)
-    /// loads these bytes continues as if there had been no interruption. Before the state is saved,
-    /// all ready rows are processed. The snapshot contains the results of these rows, unless a poll
-    /// has already returned them. If `pause` is requested, the call fails, and a later call resumes
-    /// the work.
+    /// Returns the operator's state as bytes. When [`restore`](Self::restore) loads these bytes
+    /// into a new operator, that operator continues where this one stopped. Before the state is
+    /// saved, all ready rows are processed. The snapshot contains the results of these rows, unless
+    /// a poll has already returned them. If `pause` is requested, the call fails, and a later call
+    /// resumes the work.
     ///
     /// A snapshot contains the sources, the rows that are not ready yet, the late rows, and the
     /// results that have not yet been returned. For all other rows, the snapshot contains the state

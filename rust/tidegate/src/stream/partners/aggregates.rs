@@ -101,7 +101,8 @@ fn join(
     let threads = query.options().threads;
     let keeping = match (plan.with_prevailing, plan.interval.lower) {
         (true, _) => {
-            "right rows until no interval reaches them and a later row with their key prevails"
+            "right rows until no interval reaches them and a later row with the same key \
+             replaces them"
         }
         (false, Some(_)) => "right rows until no interval reaches them",
         (false, None) => "all right rows, because the interval has no lower bound",

@@ -19,7 +19,7 @@ pub(in crate::aggregate) struct PartnerBlock<'a> {
 impl<'a> PartnerBlock<'a> {
     /// Returns the partners, for functions that are folded in panes.
     pub(super) fn runs(&self) -> &Runs<'a> {
-        self.runs.as_ref().expect("a function that is folded in panes has partners")
+        self.runs.as_ref().expect("the block has partners if a function is folded in panes")
     }
 }
 
