@@ -225,7 +225,7 @@ def measure_planned(
     query |= {"lower": -case.half, "upper": case.half}
     join = tidegate.spark.interval_join
     auto = tidegate.spark.explain(join, left, right, **query)
-    chosen = "bins" if "time bins" in auto else "whole" if "sent whole" in auto else "native"
+    chosen = "bins" if "time bins" in auto else "whole" if "sent in full" in auto else "native"
     [told] = re.findall(
         r"about (\S+) s of processor time by bins, (\S+) s natively",
         tidegate.spark.explain(join, left, right, **query, parallelism="bins"),

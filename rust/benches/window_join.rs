@@ -41,7 +41,7 @@ fn band(random: &mut Random) -> Term {
         Constraint::Difference { order: Order::GreaterOrEqual, than: -WITHIN },
     ]);
     Term::new(random.operand(0), random.operand(0), relation)
-        .expect("whole numbers support this comparison")
+        .expect("integers support this comparison")
 }
 
 /// Joins another `rows` rows from each side and returns the number of matching pairs.

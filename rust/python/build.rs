@@ -19,10 +19,11 @@ fn main() {
     let stub = fs::read_to_string(STUB).unwrap_or_else(|error| panic!("{STUB}: {error}"));
     let mut manual = String::from("macro_rules! manual {\n");
     for (name, text) in docstrings(&stub) {
-        writeln!(manual, "    ({name}) => {{ {text:?} }};").expect("a string takes all text");
+        writeln!(manual, "    ({name}) => {{ {text:?} }};")
+            .expect("writing to a string cannot fail");
     }
     manual.push_str("}\n");
-    let out = env::var_os("OUT_DIR").expect("cargo names the folder");
+    let out = env::var_os("OUT_DIR").expect("Cargo sets the output folder");
     fs::write(Path::new(&out).join("manual.rs"), manual).expect("the folder can be written to");
 }
 

@@ -46,7 +46,7 @@ def whole_sample(monkeypatch):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Treat no side as small enough to be sent whole."""
+    """Treat no side as small enough to be sent in full."""
     monkeypatch.setattr(whole, "LIMIT", 0)
     monkeypatch.setattr(whole, "_SURE", 0)
 
@@ -161,7 +161,7 @@ def test_rows_are_those_of_the_native_join(sides, changed, strategy, parallelism
 @grid(by=["key", None], where=["right.x > left.x", None])
 def test_large_sides_are_shuffled(sides, large, by, where):
     query = {**LAST, "by": by, "where": where}
-    assert "sent whole" not in tidegate.spark.explain(tidegate.spark.asof_join, *sides, **query)
+    assert "sent in full" not in tidegate.spark.explain(tidegate.spark.asof_join, *sides, **query)
     found = tidegate.spark.asof_join(*sides, **query, partitions=3)
     same(found, tidegate.asof_join(*SIDES, **query))
 
@@ -429,7 +429,7 @@ def test_explain_tells_what_travels(sides):
     sides = [side.drop("price") for side in sides]
     text = explain(tidegate.spark.asof_join, *sides, **LAST, where="right.x > 3", how="inner")
     assert "asof_join (inner)" in text
-    assert "right is sent whole" in text
+    assert "right is sent in full" in text
     assert "right rows with equal times are ordered by value, starting with ts" in text
     cut = {**LAST, "parallelism": "time", "partitions": 4}
     text = explain(tidegate.spark.asof_join, *sides, **cut, where="right.x > 3")
@@ -449,7 +449,7 @@ def test_the_left_side_is_never_sent_whole(sides):
         text = tidegate.spark.explain(
             tidegate.spark.asof_join, sides[0].limit(3), sides[1], **LAST, how=how
         )
-        assert "right is sent whole" in text
+        assert "right is sent in full" in text
 
 
 @pytest.mark.parametrize(

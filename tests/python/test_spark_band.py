@@ -100,7 +100,7 @@ def test_a_small_side_is_sent_whole(sides, how):
     # The size of decimals is not known in advance.
     query["columns"] = ["y", "l"] if how in ("semi", "anti") else ["y", "l", "y_right", "r"]
     plan = tidegate.spark.explain(tidegate.spark.band_join, *sides, **query)
-    assert ("is sent whole to every task" in plan) == (how != "full")
+    assert ("is sent in full to every task" in plan) == (how != "full")
     same(tidegate.spark.band_join(*sides, **query), **query)
 
 

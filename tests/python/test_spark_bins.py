@@ -356,7 +356,7 @@ def test_a_null_time_is_refused(spark, side, how, key):
     )
     frames = (lacking, whole_side) if side == "left" else (whole_side, lacking)
     found = binned(*frames, on="ts", by="k", lower=0, upper=0, how=how)
-    # A side that is sent whole fails outside the calls whose errors PySpark translates.
+    # A side that is sent in full fails outside the calls whose errors PySpark translates.
     failed = (PySparkException, Py4JJavaError)
     with pytest.raises(failed, match=rf"{side}: the time column 'ts' is null in a row"):
         found.collect()

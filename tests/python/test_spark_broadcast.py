@@ -1,4 +1,4 @@
-"""A small side that is sent whole: the same rows as the shuffled join, and when it is used."""
+"""A small side that is sent in full: the same rows as the shuffled join, and when it is used."""
 
 import datetime as dt
 
@@ -221,11 +221,11 @@ def test_the_smaller_side_is_sent_if_either_may_be(spark):
     few = spark.range(10).selectExpr("id as ts")
     many = spark.range(1_000, numPartitions=3).selectExpr("id as ts")
     query = {"on": "ts", "lower": 0, "upper": 0}
-    assert "left is sent whole to every task, 10 rows" in explained((few, many), **query)
-    assert "right is sent whole to every task, 10 rows" in explained((many, few), **query)
+    assert "left is sent in full to every task, 10 rows" in explained((few, many), **query)
+    assert "right is sent in full to every task, 10 rows" in explained((many, few), **query)
     assert "of both sides" in explained((few, many), **query, how="full")
     for how, frames, side in more(("semi", (few, many), "right"), ("right", (many, few), "left")):
-        assert f"{side} is sent whole" in explained(frames, **query, how=how)
+        assert f"{side} is sent in full" in explained(frames, **query, how=how)
 
 
 def test_the_limit_is_of_counted_bytes(files, monkeypatch):
@@ -235,11 +235,11 @@ def test_the_limit_is_of_counted_bytes(files, monkeypatch):
     monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
     monkeypatch.setattr(whole, "_SURE", -1)
     monkeypatch.setattr(whole, "LIMIT", exact)
-    assert "right is sent whole" in explained(files, **query)
+    assert "right is sent in full" in explained(files, **query)
     monkeypatch.setattr(whole, "LIMIT", exact - 1)
     text = explained(files, **query)
     assert f"because    right has {exact:,} bytes, more than {exact - 1:,} bytes" in text
-    assert "sent whole" not in text
+    assert "sent in full" not in text
 
 
 def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
@@ -256,7 +256,7 @@ def test_what_spark_thinks_very_small_is_collected_at_once(files, monkeypatch):
         monkeypatch.setattr(whole, "_estimated_bytes", lambda _: 0)
         text = explained(files, **query)
         assert f"because    right has more than {limit:,} bytes" in text
-        assert "sent whole" not in text
+        assert "sent in full" not in text
 
 
 def test_what_spark_thinks_large_is_not_counted(files, monkeypatch):
@@ -287,7 +287,7 @@ def test_rows_that_footers_tell_are_not_counted(numbers, monkeypatch):
         patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
         patched.setattr(whole, "LIMIT", 250 * 16)
         text = explained(numbers, **query)
-        assert "right is sent whole to every task" in text
+        assert "right is sent in full to every task" in text
         assert "jobs       before the result is used: collect the right side\n" in text
         patched.setattr(whole, "LIMIT", 250 * 16 - 1)
         text = explained(numbers, **query)
@@ -308,7 +308,7 @@ def test_rows_of_which_a_few_footers_tell_are_counted_near_the_limit(numbers, mo
     with monkeypatch.context() as patched:
         patched.setattr(whole, "_counted_bytes", lambda *_: pytest.fail("counted"))
         patched.setattr(whole, "LIMIT", 2 * 250 * 16)
-        assert "right is sent whole to every task" in explained(numbers, **query)
+        assert "right is sent in full to every task" in explained(numbers, **query)
         patched.setattr(whole, "LIMIT", 250 * 16 // 2 - 1)
         text = explained(numbers, **query)
         assert "because    right has about 4,000 bytes, more than 1,999 bytes" in text
@@ -391,7 +391,7 @@ def test_nested_columns_are_not_counted(spark):
     query = {"on": "ts", "lower": 0, "upper": 0}
     assert "size is not known in advance" in explained((nested, nested), **query)
     plain = explained((nested, nested), **query, columns=["ts", "items"])
-    assert "right is sent whole" in plain, "the size of a column that is not sent does not count"
+    assert "right is sent in full" in plain, "the size of a column that is not sent does not count"
 
 
 def test_a_full_join_cannot_be_asked_to_broadcast(files):

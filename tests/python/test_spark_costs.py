@@ -226,7 +226,7 @@ QUERIES = {
     "interval_join": {"on": ("s", "from"), "by": "key", "lower": 0, "upper": 0},
     "overlap_join": {"on": (("s", "e"), ("from", "to")), "by": "key"},
 }
-WHOLE, BINS, NATIVE = "is sent whole to every task", "in Spark's own join", "placed     by "
+WHOLE, BINS, NATIVE = "is sent in full to every task", "in Spark's own join", "placed     by "
 FORMS = {"whole": WHOLE, "bins": BINS, "native": NATIVE}
 
 
@@ -320,7 +320,7 @@ def test_joins_without_bins_are_weighed_too(frames, monkeypatch, case, form):
 
 
 def test_a_sample_may_say_that_the_large_side_is_small(frames, monkeypatch):
-    """A side that was assumed to be large is sampled, and the small side is then sent whole."""
+    """A side that was assumed to be large is sampled, and the small side is then sent in full."""
     said(monkeypatch, rows=1e9)
     join, query = tidegate.spark.interval_join, QUERIES["interval_join"]
     text = tidegate.spark.explain(join, *frames, **query)
@@ -389,4 +389,4 @@ def test_an_empty_side_needs_no_sample(spark, frames):
     text = tidegate.spark.explain(
         tidegate.spark.interval_join, frames[LEFT], none, **QUERIES["interval_join"]
     )
-    assert "right is sent whole to every task, 0 rows" in text
+    assert "right is sent in full to every task, 0 rows" in text

@@ -430,7 +430,7 @@ def test_explain_tells_the_slices(sides):
     assert re.search(r"left rows up to 1,\d00 steps long go where they start, right rows to", text)
     assert "none cut" in explained(sides, parallelism="key")
     for arguments in more({}):
-        assert "right is sent whole to every task, " in explained(sides, **arguments)
+        assert "right is sent in full to every task, " in explained(sides, **arguments)
 
 
 def jobs(spark, sides, **arguments) -> list[str]:

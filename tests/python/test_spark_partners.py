@@ -44,7 +44,7 @@ def whole_sample(monkeypatch):
 
 @pytest.fixture
 def large(monkeypatch):
-    """Treat no side as small enough to be sent whole."""
+    """Treat no side as small enough to be sent in full."""
     monkeypatch.setattr(whole, "LIMIT", 0)
     monkeypatch.setattr(whole, "_SURE", 0)
 
@@ -188,7 +188,7 @@ def test_without_keys(sides, parallelism, how):
 def test_large_sides_are_shuffled(sides, large, by):
     query = {**NEAR, "by": by}
     text = tidegate.spark.explain(tidegate.spark.interval_join, *sides, **query)
-    assert "sent whole" not in text
+    assert "sent in full" not in text
     found = tidegate.spark.interval_join(*sides, **query, partitions=3)
     same(found, tidegate.interval_join(LEFT, RIGHT, **query))
 
@@ -529,7 +529,7 @@ def test_the_left_side_is_never_sent_whole(sides):
         text = tidegate.spark.explain(
             tidegate.spark.interval_join, few, sides[1], **NEAR, how=how, parallelism="broadcast"
         )
-        assert "right is sent whole" in text
+        assert "right is sent in full" in text
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
         tidegate.spark.interval_join, *frames(spark, folder, "right"), **INTERVAL
     )
     assert "jobs       before the result is used: collect the left side" in text
-    assert "left is sent whole to every task" in text
+    assert "left is sent in full to every task" in text
     assert "right rows stay in their partitions" in text
     assert "in which the stream row arrives; this call reads the table once" in text
 

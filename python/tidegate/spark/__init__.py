@@ -326,7 +326,7 @@ def explain(
         ...     tidegate.spark.interval_join, ticks, ticks, on="ts", by="key", lower=-5, upper=0
         ... )
         >>> print("\n".join(plan.splitlines()[-5:-3]))
-          divided    right is sent whole to every task, 1,000 rows
+          divided    right is sent in full to every task, 1,000 rows
           placed     left rows stay in their partitions
     """
     known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate)

@@ -35,5 +35,5 @@ fn main() -> Result<(), Stopped> {
 
 #[test]
 fn it_runs() {
-    main().expect("the example is never stopped");
+    main().expect("this example never stops the driver");
 }

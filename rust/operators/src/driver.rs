@@ -164,10 +164,10 @@ impl Driver {
         let (other, found) = (Mutex::new(Some(other)), Mutex::new(None));
         let of = WorkOf::here();
         let run_other = || {
-            let other = other.lock().expect("the lock is held only to take the work").take();
+            let other = other.lock().expect("the lock is held only while work is taken").take();
             if let Some(other) = other {
                 let outcome = of.clone().during(other);
-                *found.lock().expect("nothing panics while it is held") = Some(outcome);
+                *found.lock().expect("no thread panics while it holds the lock") = Some(outcome);
             }
         };
         let outcome = lend(&run_other, |loan| {
@@ -178,8 +178,8 @@ impl Driver {
             run_other();
             outcome
         });
-        let found = found.into_inner().expect("nothing panics while it is held");
-        (outcome, found.expect("a helper or this thread has done it"))
+        let found = found.into_inner().expect("no thread panics while it holds the lock");
+        (outcome, found.expect("the work was done by a helper or by this thread"))
     }
 
     /// Returns a driver for work on `items` items: a driver with only the caller's thread if there

@@ -259,7 +259,7 @@ impl ListWriter<'_> {
                 before[level] = (at, behind);
             },
         );
-        debug_assert!(height <= levels, "a row is only in existing levels");
+        debug_assert!(height <= levels, "rows are only in levels that exist");
         // 2. Link the row from the lowest level up (T2).
         let mut below = row;
         for &(at, behind) in &before[..height] {

@@ -15,7 +15,7 @@ fn main() -> Result<(), TooManySources> {
             scope.spawn(move || {
                 for start in (first..1000).step_by(100) {
                     let run: Vec<i64> = (start..start + 100).step_by(2).collect();
-                    source.push(run).expect("the times of a source rise");
+                    source.push(run).expect("times are in ascending order within a source");
                 }
                 source.close();
             });
@@ -35,5 +35,5 @@ fn main() -> Result<(), TooManySources> {
 
 #[test]
 fn it_runs() {
-    main().expect("two sources are not too many");
+    main().expect("two sources are within the limit");
 }

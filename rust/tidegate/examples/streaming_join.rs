@@ -12,7 +12,8 @@ use tidegate::{Bound, Closed, How, IntervalJoin, JoinOptions, Result, Stop};
 fn rows(ts: &[i64], sym: &[&str]) -> RecordBatch {
     let ts: ArrayRef = Arc::new(Int64Array::from(ts.to_vec()));
     let sym: ArrayRef = Arc::new(StringArray::from(sym.to_vec()));
-    RecordBatch::try_from_iter([("ts", ts), ("sym", sym)]).expect("columns of one length")
+    RecordBatch::try_from_iter([("ts", ts), ("sym", sym)])
+        .expect("all columns have the same length")
 }
 
 /// Joins each left row with the right rows for the same symbol that are at most 2 time units older.

@@ -227,7 +227,7 @@ def _broadcast(way: Broadcast) -> list[str]:
     if way.costs is not None:
         weighed = [f"  costs      {way.costs}", f"  weighed    {way.basis}"]
     return [
-        f"  divided    {mine} is sent whole to every task, {whole.rows.num_rows:,} rows",
+        f"  divided    {mine} is sent in full to every task, {whole.rows.num_rows:,} rows",
         f"  placed     {other} rows stay in their partitions",
         *weighed,
     ]

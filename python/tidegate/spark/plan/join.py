@@ -136,7 +136,7 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
         message = "parallelism {2!r} divides the rows of both sides, "
-        message += "but {0} is a stream, and {1} is a table that is sent whole; leave it out, "
+        message += "but {0} is a stream, and {1} is a table that is sent in full; leave it out, "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
 
@@ -170,7 +170,7 @@ def _check_streams(plan: Plan) -> None:
         check_watermark(frame, NAMES[side], time[0][side])
     check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
-        message = "parallelism 'broadcast' sends one side whole, but a stream never ends; "
+        message = "parallelism 'broadcast' sends one side in full, but a stream never ends; "
         message += "leave it out, or join each micro-batch inside `foreachBatch`"
         raise tidegate.TidegateError(message)
     if plan.parallelism == "bins":
@@ -309,7 +309,7 @@ class Plan:
             raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if parallelism == "broadcast" and query.how == "full":
-            message = "parallelism 'broadcast' sends one side whole, "
+            message = "parallelism 'broadcast' sends one side in full, "
             message += "but a full join returns the unmatched rows of both sides; "
             message += "choose another parallelism"
             raise tidegate.TidegateError(message)

@@ -63,8 +63,9 @@ pub fn aggregate<R: Send, E: From<Stopped> + Send>(
     let folded: Vec<Box<dyn FunctionStates>> = kinds
         .iter()
         .map(|kind| {
-            let of_function =
-                states.iter_mut().map(|part| part.next().expect("states of each function"));
+            let of_function = states
+                .iter_mut()
+                .map(|part| part.next().expect("there are states for each function"));
             kind.put_together(of_function.collect())
         })
         .collect();

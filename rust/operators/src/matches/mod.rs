@@ -130,7 +130,7 @@ impl Matches {
         let is_partner = |run: &Run| {
             run.partner().is_none_or(|row| run.len() == 1 && (row as usize) < right_rows)
         };
-        debug_assert!(runs.iter().all(is_partner), "a partner or the default");
+        debug_assert!(runs.iter().all(is_partner), "each run is a single partner or the default");
         Matches { are_partners: true, ..Self::new(runs, None, true, right_rows) }
     }
 

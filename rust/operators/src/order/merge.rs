@@ -55,7 +55,7 @@ pub fn stretches(
     most: usize,
     driver: &Driver,
 ) -> Result<Option<Vec<Stretch>>, Stopped> {
-    assert!(runs.len() <= MAX_RUNS, "at most {MAX_RUNS} runs");
+    assert!(runs.len() <= MAX_RUNS, "there can be at most {MAX_RUNS} runs");
     if !are_sorted(runs, driver)? {
         return Ok(None);
     }

@@ -84,7 +84,7 @@ impl Operand {
             (Numbers::I64(all), Numbers::I64(more)) => all.extend_from_slice(more),
             (Numbers::F32(all), Numbers::F32(more)) => all.extend_from_slice(more),
             (Numbers::F64(all), Numbers::F64(more)) => all.extend_from_slice(more),
-            (all, more) => panic!("expected numbers of one type, got {all:?} and {more:?}"),
+            (all, more) => panic!("expected numbers of the same type, got {all:?} and {more:?}"),
         }
         if self.missing.is_some() || rows.missing.is_some() {
             let missing = self.missing.get_or_insert_with(|| vec![false; before]);
@@ -108,7 +108,9 @@ impl Operand {
             (Numbers::I64(all), Numbers::I64(values)) => all.push(values[row]),
             (Numbers::F32(all), Numbers::F32(values)) => all.push(values[row]),
             (Numbers::F64(all), Numbers::F64(values)) => all.push(values[row]),
-            (all, values) => panic!("expected numbers of one type, got {all:?} and {values:?}"),
+            (all, values) => {
+                panic!("expected numbers of the same type, got {all:?} and {values:?}")
+            }
         }
         let is_missing = from.missing.as_ref().is_some_and(|missing| missing[row]);
         if self.missing.is_some() || is_missing {

@@ -32,7 +32,7 @@ impl Progress {
     pub fn into_results(self) -> Results {
         match self {
             Progress::Results(results) => results,
-            Progress::Pieces(_) => panic!("pieces have to be assembled"),
+            Progress::Pieces(_) => panic!("the pieces have to be assembled first"),
         }
     }
 }

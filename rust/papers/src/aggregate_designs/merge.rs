@@ -142,8 +142,8 @@ impl QueueEnd for End {
 /// Returns one stage per source and a reader. Each stage pushes its source's rows to a gate, and
 /// the reader receives all rows in merged order.
 pub(super) fn merged<'a>(epoch: &'a Epoch<'_>) -> (Vec<Stage<'a>>, Reader<u32>) {
-    let (sources, mut readers) =
-        ScaleGate::new(epoch.rows.len(), 1).expect("as many sources as an operator may have");
+    let (sources, mut readers) = ScaleGate::new(epoch.rows.len(), 1)
+        .expect("there are no more sources than an operator can have");
     let stages = sources.into_iter().zip(epoch.rows).map(|(mut source, rows)| {
         feeding(rows.ts.iter().zip(0..), move |(&ts, row)| {
             source.push(ts, row).expect("rows are in order, and nothing limits the gate");

@@ -52,7 +52,7 @@ impl Window {
         let link = &self.0[source];
         if link.peek().is_none() {
             let made = link.set(StatePart::new(empty.iter().copied()).into());
-            debug_assert!(made.is_ok(), "one thread updates a part");
+            debug_assert!(made.is_ok(), "each part is updated by one thread");
         }
         link.peek().expect("it was set")
     }

@@ -201,7 +201,7 @@ impl<T: Lane + Into<u64> + std::fmt::Debug> Lookup<NumberRows<T>, NumberRows<T>>
     for BandPredicate<T>
 {
     fn kind(&self) -> SearchStructure {
-        self.lookup.expect("a predicate with a lookup has a kind")
+        self.lookup.expect("a predicate with a lookup has a search structure")
     }
 
     fn left_values<'a>(&self, left: &'a NumberRows<T>) -> &'a [i64] {
@@ -276,8 +276,7 @@ mod tests {
             if columns > 0 {
                 let bands = BandPredicate::new(Some(SearchStructure::Ordered));
                 for row in 0..23 {
-                    let (low, high) =
-                        bands.right_reach(&left, row).expect("every row matches something");
+                    let (low, high) = bands.right_reach(&left, row).expect("each row has a match");
                     for (r, key) in bands.right_values(&right).iter().enumerate() {
                         let takes = left.columns[0].values[row]
                             .abs_diff(right.columns[0].values[r])

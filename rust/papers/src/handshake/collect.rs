@@ -125,7 +125,7 @@ impl Sorter {
         for &result in found {
             let bucket = (result.seq >> SHIFT)
                 .checked_sub(self.first)
-                .expect("a punctuation is kept") as usize;
+                .expect("the punctuation has been stored") as usize;
             if self.buckets.len() <= bucket {
                 self.buckets.resize_with(bucket + 1, Vec::new);
             }

@@ -77,7 +77,7 @@ impl Predicate for Near {
 
 impl Lookup<Vec<i64>, Vec<i64>> for Near {
     fn kind(&self) -> SearchStructure {
-        self.kind.expect("a predicate with a lookup has a kind")
+        self.kind.expect("a predicate with a lookup has a search structure")
     }
 
     fn left_values<'a>(&self, left: &'a Vec<i64>) -> &'a [i64] {

@@ -41,7 +41,9 @@ pub fn take_turns<T: FnMut() -> Turn + Send>(
     let shares: Vec<Mutex<Vec<T>>> =
         (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
     let take = |&nth: &usize| {
-        std::mem::take(&mut *shares[nth].lock().expect("the lock is held only to take the tasks"))
+        std::mem::take(
+            &mut *shares[nth].lock().expect("the lock is held only while tasks are taken"),
+        )
     };
     let outcome = Mutex::new(Ok(()));
     driver.on_each_thread(threads, &|numbers| {

@@ -101,7 +101,7 @@ impl CssTree {
         let mut last: Vec<i64> =
             self.keys.iter().skip(FANOUT - 1).step_by(FANOUT).copied().collect();
         while last.len() > 1 {
-            *last.last_mut().expect("there is more than one") = i64::MAX;
+            *last.last_mut().expect("there is more than one entry") = i64::MAX;
             let node = |keys: &[i64]| {
                 let mut node = Node([i64::MAX; FANOUT]);
                 node.0[..keys.len()].copy_from_slice(keys);

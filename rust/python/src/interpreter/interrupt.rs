@@ -123,7 +123,7 @@ pub(crate) fn run_on<T: Send + 'static>(
     };
     wait_for(py, stop, worker, Box::new(work))?;
     let outcome = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let (outcome, _) = outcome.expect("the work has ended, and without a panic");
+    let (outcome, _) = outcome.expect("the work has ended without a panic");
     outcome.map_err(raise)
 }
 

@@ -129,7 +129,7 @@ impl<'a> Part<'a> {
 /// rows.
 pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<Writer<'a>>) {
     let count = parts.first().map_or(0, |part| part.counts.len());
-    assert!(parts.iter().all(|part| part.counts.len() == count), "parts have the same buckets");
+    assert!(parts.iter().all(|part| part.counts.len() == count), "all parts have the same buckets");
     let mut parts = parts;
     let mut starts = Vec::with_capacity(count);
     let mut next = 0_u32;
@@ -319,7 +319,7 @@ mod tests {
             vec![first, Part::count(rows.slice(2..4), buckets(count))]
         };
         assert_eq!(given(two(2), true, [4; 3]), Ok(vec![0, 1, 3]));
-        assert_eq!(given(two(3), true, [4; 3]), Err("parts have the same buckets"));
+        assert_eq!(given(two(3), true, [4; 3]), Err("all parts have the same buckets"));
     }
 
     proptest! {

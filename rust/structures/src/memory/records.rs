@@ -124,7 +124,7 @@ pub fn interleave<R: Record>(columns: &[&[u64]], out: &mut [Slot<R>]) {
 pub fn gather<R: Record>(records: &[R], places: &[u32], out: &mut [Out<'_>], store: Store) {
     assert_a_value_a_place(out, places, size_of::<R>() / size_of::<u64>());
     let (done, in_range) = R::gather_wide(records, places, out, store);
-    assert!(in_range, "a place is not below {}", records.len());
+    assert!(in_range, "all positions must be less than {}", records.len());
     let mut taken = [R::default(); GROUP];
     for (group, at) in places[done..].chunks(GROUP).zip((done..).step_by(GROUP)) {
         let later = places.iter().skip(at + AHEAD).take(GROUP);

@@ -253,7 +253,7 @@ pub(crate) fn mask(
     let places: Vec<usize> = predicate
         .columns(side)
         .iter()
-        .map(|at| columns.binary_search(at).expect("what a predicate reads is used"))
+        .map(|at| columns.binary_search(at).expect("all columns of the predicate are in use"))
         .collect();
     let mut blocks = Vec::new();
     for batch in table.batches() {

@@ -132,7 +132,9 @@ impl<'a> FunctionValues<'a> {
             Ok::<ArrayRef, Error>(Arc::new(ListArray::new(item, offsets, values, nulls)))
         };
         let Function::Udf(udf) = &output.function else {
-            let [column] = &self.of_rows[at][..] else { unreachable!("a list is of one column") };
+            let [column] = &self.of_rows[at][..] else {
+                unreachable!("a list has values of one column")
+            };
             let nulls = nulls(ends.len(), missing);
             return lists(column, output.columns[0], &mut ends.iter().copied(), nulls);
         };

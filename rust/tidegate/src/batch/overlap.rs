@@ -81,7 +81,7 @@ impl OverlapSides {
                 .collect::<Result<_>>()?,
         };
         let mut times = times.into_iter();
-        let mut both = || [(); 2].map(|()| times.next().expect("two columns of each side"));
+        let mut both = || [(); 2].map(|()| times.next().expect("each side has two columns"));
         let of_left = Intervals::of(left, of_left, both(), plan, driver)?;
         let of_right = Intervals::of(right, of_right, both(), plan, driver)?;
         let keys = plan.join.encode_keys(left, right, driver)?;

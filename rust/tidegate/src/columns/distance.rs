@@ -87,7 +87,7 @@ impl Distance {
             Distance::Float(float) => Ok(float),
             // Convert the decimal through text, which is rounded only once.
             Distance::Decimal { .. } => {
-                Ok(self.to_string().parse().expect("a number in text is a number"))
+                Ok(self.to_string().parse().expect("the text contains a valid number"))
             }
             Distance::Nanoseconds(_) => Err(not_a_time(column)),
         }

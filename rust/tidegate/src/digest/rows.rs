@@ -101,7 +101,7 @@ impl ValueSlots<'_> {
     fn of<const W: usize>(&mut self) -> impl Iterator<Item = &mut [u8; W]> {
         let place = self.place;
         let rows = self.block.chunks_exact_mut(self.width);
-        rows.map(move |row| row[place..].first_chunk_mut().expect("a row has its columns"))
+        rows.map(move |row| row[place..].first_chunk_mut().expect("rows contain all columns"))
     }
 }
 
@@ -546,7 +546,7 @@ impl DigestColumn for Variants<'_> {
         let id = self.array.type_id(row);
         to.extend([1, id.cast_unsigned()]);
         let child = self.children.iter().find(|(of, _)| *of == id);
-        let (_, child) = child.expect("a union has a field of each id");
+        let (_, child) = child.expect("a union has a field for each type ID");
         child.append(self.array.value_offset(row), to);
     }
 }

@@ -18,7 +18,7 @@ impl Identity {
     }
 
     pub(crate) fn line(mut self, name: &str, value: impl Display) -> Self {
-        writeln!(self.0, "{name}: {value}").expect("a string takes all text");
+        writeln!(self.0, "{name}: {value}").expect("writing to a string cannot fail");
         self
     }
 

@@ -193,7 +193,7 @@ impl Half {
         let numbers = self.numbers.iter().map(|number| at(number.wrapping_sub(first)));
         let order: Vec<u32> = memory::collect(numbers);
         self.window = ScanColumns::new(terms, side, Some(&order), order.len())
-            .expect("room beside the numbers");
+            .expect("there is room next to the numbers");
         self.made_with = order.len();
         self.index = None;
         if let Some(term) = terms.first() {

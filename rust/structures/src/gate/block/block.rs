@@ -82,7 +82,7 @@ impl<R: Run> Block<R> {
     }
 
     fn rows(&self) -> &Columns {
-        self.rows.peek().expect("a block is filled before it is given out")
+        self.rows.peek().expect("blocks are filled before they are handed out")
     }
 
     /// Returns the event times of the rows.

@@ -287,7 +287,7 @@ impl<R: Run> Sources for Lanes<R> {
                 LogEntry::Begin => unreachable!("only the first entry of a log is `Begin`"),
                 LogEntry::Rows(pushed) => {
                     lane.promise =
-                        Promise::From(*pushed.run.ts().last().expect("an empty run is not pushed"));
+                        Promise::From(*pushed.run.ts().last().expect("empty runs are not pushed"));
                     lane.runs.push_back(record.clone());
                 }
                 LogEntry::Advance(ts) => lane.promise = Promise::From(*ts),

@@ -146,7 +146,7 @@ impl<R: Run> BlockReader<R> {
             }
             Err(_) => {
                 self.lanes.reset();
-                let next = last.next.get().expect("a link that is set stays set");
+                let next = last.next.get().expect("once set, a link is never cleared");
                 self.follow(next);
                 false
             }

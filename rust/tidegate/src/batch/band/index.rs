@@ -107,7 +107,7 @@ impl BandTables<'_> {
             while !join.is_done() {
                 let progress = join.advance(self.driver, None)?;
                 let Progress::Pieces(pieces) = progress else {
-                    unreachable!("an inner join of tables returns pieces")
+                    unreachable!("an inner join of tables always returns pieces")
                 };
                 let found = self.driver.map(pieces, |piece| numbers(&join, sides, piece))?;
                 count += found.iter().map(|(left, _)| left.len() as u64).sum::<u64>();

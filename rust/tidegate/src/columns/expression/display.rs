@@ -310,6 +310,7 @@ fn duration(f: &mut Formatter<'_>, nanoseconds: i128) -> fmt::Result {
         (1, "nanoseconds"),
     ];
     let fits = |(size, _): &&(i128, &str)| nanoseconds % size == 0;
-    let (size, unit) = units.iter().find(fits).expect("one nanosecond divides every duration");
+    let (size, unit) =
+        units.iter().find(fits).expect("every duration is a multiple of one nanosecond");
     write!(f, "INTERVAL '{} {unit}'", nanoseconds / size)
 }

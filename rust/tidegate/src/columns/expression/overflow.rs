@@ -69,7 +69,7 @@ impl Overflow {
             return Ok(Some((constant.whole, constant.whole)));
         }
         if is_part(bound, self.left_columns) {
-            return Ok(parts.next().expect("the ends of each part"));
+            return Ok(parts.next().expect("there is a range for each part"));
         }
         let corners: Vec<Option<i64>> = match &bound.operation {
             Operation::Negate(inner) | Operation::Abs(inner) => {

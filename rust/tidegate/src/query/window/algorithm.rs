@@ -168,7 +168,7 @@ pub(crate) fn equal_keys(left: Operand, right: Operand) -> Term {
     let equal = [Order::LessOrEqual, Order::GreaterOrEqual]
         .map(|order| Constraint::Difference { order, than: 0 });
     Term::new(left, right, Relation::Whole(equal.to_vec()))
-        .expect("numbers of keys are far from the ends")
+        .expect("key numbers are far from the limits of their type")
 }
 
 /// Converts keys to numbers that are compared only for equality. The order of these numbers has no

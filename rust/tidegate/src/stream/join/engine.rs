@@ -261,7 +261,7 @@ impl<'a> KeptRows<'a> {
         right: &[u32],
     ) -> Result<Vec<bool>> {
         let EngineCondition { predicate: whole, columns } =
-            self.condition.as_ref().expect("a part is of a whole");
+            self.condition.as_ref().expect("a partial predicate belongs to a condition");
         let gather = |side: Side, of: expression::Origin, numbers: &[u32]| {
             let first = self.first[side as usize];
             let offsets: Vec<u32> =
@@ -270,7 +270,7 @@ impl<'a> KeptRows<'a> {
                 let at = whole
                     .columns(of)
                     .binary_search(read)
-                    .expect("the whole reads what its parts do");
+                    .expect("the whole predicate reads all columns of its parts");
                 columns[side as usize][at].gather(&offsets)
             };
             predicate.columns(of).iter().map(column).collect::<Result<Vec<_>, _>>()

@@ -324,7 +324,7 @@ impl Test<'_> {
             kept.keep_by(predicate, &candidates(left), &candidates(right))?.into_iter();
         Ok(equal
             .into_iter()
-            .map(|equal| equal && verdicts.next().expect("a verdict a candidate"))
+            .map(|equal| equal && verdicts.next().expect("there is one verdict per candidate"))
             .collect())
     }
 }

@@ -344,7 +344,8 @@ fn failure(number: usize, error: ArrowError) -> Error {
 impl MergeState {
     /// Takes the streams that hold up the others out of the merge.
     fn lowest(&mut self) -> Vec<(usize, MergeInput)> {
-        let Reverse((lowest, _)) = *self.behind.peek().expect("an open stream holds up the others");
+        let Reverse((lowest, _)) =
+            *self.behind.peek().expect("at least one open stream holds up the others");
         let mut asked = Vec::new();
         while let Some(&Reverse((watermark, number))) = self.behind.peek()
             && watermark == lowest

@@ -114,8 +114,11 @@ fn records(plan: &JoinPlan, side: Side, store: &Store) -> Vec<Records> {
     let place =
         |&at: &usize| plan.columns.iter().position(|column| of_side(column, side) == Some(at));
     let records = |(columns, rows): (&[usize], &Rows)| {
-        let columns =
-            columns.iter().map(place).collect::<Option<_>>().expect("they are in the result");
+        let columns = columns
+            .iter()
+            .map(place)
+            .collect::<Option<_>>()
+            .expect("these columns are in the result");
         Records { columns, rows: rows.clone() }
     };
     store.records().map(records).collect()

@@ -97,7 +97,7 @@ fn one_by_one<O: OffsetSizeTrait>(lists: &GenericListViewArray<O>) -> Result<Arr
     let items = to_plain(&take(lists.values(), &UInt64Array::from(items), None)?)?;
     let (DataType::ListView(item) | DataType::LargeListView(item)) = plain_type(lists.data_type())
     else {
-        unreachable!("an array of lists has a type of lists");
+        unreachable!("list arrays have list types");
     };
     let nulls = lists.nulls().cloned();
     let lists =

@@ -78,7 +78,7 @@ struct AsWords<F, const LEN: usize = 4>(PhantomData<F>);
 impl<F: StoredFunction, const LEN: usize> AsWords<F, LEN> {
     #[inline]
     fn write(state: F::State) -> [u64; LEN] {
-        const { assert!(LEN == F::WORDS + 1, "all words of a state, and one more") };
+        const { assert!(LEN == F::WORDS + 1, "there is one word more than a state has") };
         let words = F::to_words(state);
         std::array::from_fn(|at| if at == 0 { 1 } else { words[at - 1] })
     }

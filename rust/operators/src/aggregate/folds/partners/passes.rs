@@ -248,7 +248,9 @@ fn split_off<'a, const WORDS: usize>(
     found: &mut LeftWords<'a, WORDS>,
     rows: usize,
 ) -> LeftWords<'a, WORDS> {
-    found.each_mut().map(|found| found.split_off_mut(..rows).expect("at least this many rows"))
+    found
+        .each_mut()
+        .map(|found| found.split_off_mut(..rows).expect("there are at least this many rows"))
 }
 
 /// Encodes operations as a number that the compiler can use as a constant.

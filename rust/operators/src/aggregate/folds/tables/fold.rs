@@ -28,8 +28,9 @@ impl<F: Function, G: CellStates<F>> Fold for WithInput<'_, F, G> {
     }
 
     fn put_together(&self, parts: Vec<PartStates>) -> Box<dyn FunctionStates> {
-        let states =
-            |part: PartStates| *part.downcast().expect("a function has states of one type");
+        let states = |part: PartStates| {
+            *part.downcast().expect("all states of a function have the same type")
+        };
         Box::new(CellStateParts::<G::OfCells>(parts.into_iter().map(states).collect()))
     }
 }
