@@ -255,7 +255,7 @@ impl Layout {
             let lists = (0..rows.ts.len() as i64).map(list);
             columns.push(Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)));
         }
-        RecordBatch::try_new(schema, columns).expect("columns of the schema")
+        RecordBatch::try_new(schema, columns).expect("the columns match the schema")
     }
 }
 

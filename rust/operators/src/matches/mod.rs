@@ -147,7 +147,7 @@ impl Matches {
 
     /// Returns the right rows that match each left row. The matches must be listed in row order.
     pub fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
-        let rows = self.rows.as_deref().expect("matches that were filtered");
+        let rows = self.rows.as_deref().expect("the matches are listed");
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 

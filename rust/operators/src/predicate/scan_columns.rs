@@ -144,7 +144,7 @@ impl ScanColumns {
         let run =
             |nth: usize| if is_long { nth * of_window..(nth + 1) * of_window } else { places(nth) };
         let mut sample = ScanColumns::new(terms, side, Some(&rows), rows.len())
-            .expect("some of the rows of a window");
+            .expect("a sample of the window's rows fits");
         // 1. Put the most selective columns first.
         let ranges = Ranges::new(&sample, terms, side.other(), (0..news).map(new_row));
         let left = |column: usize| -> usize {

@@ -131,7 +131,8 @@ impl Processor {
             gone: 0,
             len: 0,
             ts: Vec::new(),
-            window: ScanColumns::new(terms, side, None, 0).expect("a window without rows"),
+            window: ScanColumns::new(terms, side, None, 0)
+                .expect("an empty window can always be created"),
             made_with: 0,
         };
         Processor {
@@ -215,8 +216,8 @@ impl Processor {
     fn forget_terms(&mut self) {
         self.terms.clear();
         for (half, side) in self.halves.iter_mut().zip([Side::Left, Side::Right]) {
-            half.window =
-                ScanColumns::new(&[], side, None, half.len).expect("a window without columns");
+            half.window = ScanColumns::new(&[], side, None, half.len)
+                .expect("a window without columns can always be created");
         }
     }
 

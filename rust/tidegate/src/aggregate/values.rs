@@ -75,7 +75,8 @@ impl<'a> FunctionValues<'a> {
         match column.values {
             OutputValues::Lists { ends, rows } => self.lists(at, &ends, &rows, &missing, data_type),
             OutputValues::Rows(mut numbers) => {
-                let column = self.of_rows[at].first().expect("a column to choose from");
+                let column =
+                    self.of_rows[at].first().expect("the function has a column to choose from");
                 if missing.is_empty() {
                     return Ok(column.gather(&numbers[..rows])?);
                 }

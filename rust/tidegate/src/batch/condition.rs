@@ -100,7 +100,7 @@ impl Condition {
     ) -> Result<(Range<usize>, Matches)> {
         let page = matches.page(start, usize::MAX, self.candidates);
         let Some(PushedTerms { terms, window, index }) = &self.pushed else {
-            let residual = self.residual.as_ref().expect("a condition has a part");
+            let residual = self.residual.as_ref().expect("a condition has at least one part");
             return Ok((page.clone(), residual.filter(matches, page, driver)?));
         };
         let left = matches.scan(page.clone(), terms, (window, index.as_ref()), driver)?;

@@ -84,7 +84,7 @@ impl TimedPartners {
 
     fn find_matches(&mut self, driver: &Driver) -> Result<Matches, Stopped> {
         self.find(driver)?;
-        Ok(self.found.take().expect("partners that were found").into_matches())
+        Ok(self.found.take().expect("the partners have been found").into_matches())
     }
 
     /// The number of left rows.
@@ -259,7 +259,7 @@ impl PartnerResults {
     ///
     /// This method is called if partners have to be found by comparing pairs.
     pub(super) fn fold(&self, driver: &Driver) -> Result<PartnerFunctions<'_>, Stopped> {
-        let partners = self.partners.as_deref().expect("partners that are runs");
+        let partners = self.partners.as_deref().expect("the partners are stored as runs");
         let find = || partners.find(driver);
         let all_values = self.columns.all_values();
         let of_all_values = (!all_values.is_empty())

@@ -324,7 +324,9 @@ fn encode(
                 })?);
             }
         }
-        _ => drop(Slot::copy(out, &as_int64(&array).expect("a type stored as 64-bit integers"))),
+        _ => {
+            drop(Slot::copy(out, &as_int64(&array).expect("the type is stored as 64-bit integers")))
+        }
     }
     Ok(missing)
 }

@@ -147,7 +147,7 @@ fn not_a_time(column: &str) -> Error {
 /// Returns the digits and scale of the shortest decimal number that parses to this float. A user
 /// who writes 0.1 means one tenth.
 fn shortest(float: f64) -> (i128, i32) {
-    scientific(&format!("{float:e}")).expect("scientific notation of up to 17 digits")
+    scientific(&format!("{float:e}")).expect("scientific notation has at most 17 digits")
 }
 
 /// Returns the digits of a number in scientific notation, and their scale.

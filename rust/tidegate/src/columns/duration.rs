@@ -41,7 +41,8 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
         return "0s".to_owned();
     }
     let fits = |(length, _): &&(i128, &str)| nanoseconds % length == 0;
-    let (length, name) = UNITS.iter().find(fits).expect("a whole number of nanoseconds");
+    let (length, name) =
+        UNITS.iter().find(fits).expect("durations are whole numbers of nanoseconds");
     format!("{}{name}", nanoseconds / length)
 }
 

@@ -51,7 +51,8 @@ impl Share {
         let half = |side| Half {
             numbers: Vec::new(),
             gone: 0,
-            window: ScanColumns::new(terms, side, None, 0).expect("a window without rows"),
+            window: ScanColumns::new(terms, side, None, 0)
+                .expect("an empty window can always be created"),
             made_with: 0,
             may_look_up,
             index: None,
@@ -80,7 +81,7 @@ impl Share {
     pub(super) fn forget_terms(&mut self) {
         for (half, side) in self.0.iter_mut().zip([Side::Left, Side::Right]) {
             half.window = ScanColumns::new(&[], side, None, half.numbers.len())
-                .expect("a window without columns");
+                .expect("a window without columns can always be created");
             half.index = None;
         }
     }

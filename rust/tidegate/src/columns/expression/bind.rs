@@ -131,7 +131,7 @@ impl Predicate {
         root.collect_slots(&mut slots);
         slots.sort_unstable();
         slots.dedup();
-        root.renumber(&|slot| slots.binary_search(&slot).expect("a slot that was collected"));
+        root.renumber(&|slot| slots.binary_search(&slot).expect("all slots have been collected"));
         let (of_left, of_right) =
             slots.split_at(slots.partition_point(|&slot| slot < self.left.len()));
         Predicate {

@@ -76,7 +76,7 @@ pub(super) fn word_chunk(
             .clone(),
         _ => {
             let array = plain(common)?;
-            let values = as_int64(&array).expect("a type stored as 64-bit integers");
+            let values = as_int64(&array).expect("the type is stored as 64-bit integers");
             Int64Array::new(values, array.nulls().cloned())
         }
     })

@@ -229,7 +229,7 @@ fn zero_nulls(chunk: &ArrayRef, nulls: &NullBuffer) -> ArrayRef {
     let data = ArrayData::builder(chunk.data_type().clone())
         .len(chunk.len())
         .add_buffer(Buffer::from_vec(words));
-    make_array(data.build().expect("values of the type, without nulls"))
+    make_array(data.build().expect("the values have the right type and no nulls"))
 }
 
 /// Returns the times in a column's chunks, in `unit`. The chunks contain no nulls.
@@ -275,7 +275,7 @@ pub(crate) fn chunk_times(
 
 /// Returns how many steps of `unit` make up one step of a time column.
 pub(crate) fn scale(field: &Field, unit: Unit) -> i64 {
-    match (Unit::of("", field).expect("a column whose type was checked"), unit) {
+    match (Unit::of("", field).expect("the type of the column was checked"), unit) {
         (Unit::Nanoseconds(coarse), Unit::Nanoseconds(fine)) => coarse / fine,
         _ => 1,
     }
@@ -390,7 +390,7 @@ fn widen(chunk: &dyn Array, factor: i64, out: &mut [Slot<i64>]) -> Option<usize>
             i64::from(v).checked_mul(factor)
         }),
         _ => {
-            let values = as_int64(chunk).expect("a type that `Unit::of` accepts");
+            let values = as_int64(chunk).expect("`Unit::of` has accepted the type");
             if factor == 1 {
                 Slot::copy(out, &values);
                 return None;

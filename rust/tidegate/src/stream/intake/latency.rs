@@ -21,8 +21,8 @@ pub(crate) struct Latency {
 
 impl Default for Latency {
     fn default() -> Self {
-        let histogram =
-            Histogram::new_with_bounds(1, 86_400_000_000, 2).expect("a day in microseconds");
+        let histogram = Histogram::new_with_bounds(1, 86_400_000_000, 2)
+            .expect("the bounds of the histogram are valid");
         Latency { histogram, pending: VecDeque::new(), waiting: 0, begun: 0 }
     }
 }

@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self
             .rest
             .split_at_checked(len)
-            .ok_or_else(|| damaged("a part of it is longer than the whole"))?;
+            .ok_or_else(|| damaged("it contains a part that is longer than the rest"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -397,7 +397,7 @@ mod tests {
             assert!(refused.contains("more entries than there are bytes"), "{refused}");
         }
         let longer = read(|to| to.0.extend([0; 7]), |from| from.number()).unwrap_err();
-        assert!(longer.contains("a part of it is longer than the whole"), "{longer}");
+        assert!(longer.contains("it contains a part that is longer than the rest"), "{longer}");
         let behind = read(|to| to.flag(true), |_| Ok(())).unwrap_err();
         assert!(behind.contains("bytes follow its end"), "{behind}");
     }
@@ -443,7 +443,7 @@ mod tests {
             Reader::new(&whole[..len], "").err().expect("it is refused");
             why(&whole[..len], "");
         }
-        assert!(why(&whole, "").contains("a part of it is longer than the whole"));
+        assert!(why(&whole, "").contains("it contains a part that is longer than the rest"));
         let next = [MAGIC, &(EXTENDED + 1).to_le_bytes(), &[0; 8]].concat();
         assert!(
             why(&next, "")

@@ -341,7 +341,8 @@ mod tests {
             let texts = (from..to).map(|row| (row % 5 != 0).then(|| "x".repeat(row as usize % 4)));
             columns.push(Arc::new(StringArray::from_iter(texts)));
         }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of the schema")
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+            .expect("the columns match the schema")
     }
 
     #[test]

@@ -152,8 +152,10 @@ fn fold_places<P: PaneFunction>(
 ) -> Result<(), Stopped> {
     let mut parts = Vec::new();
     for part in cut(pane_starts) {
-        let of_prefixes = prefixes.split_off_mut(..part.len()).expect("one state per position");
-        let of_suffixes = suffixes.split_off_mut(..part.len()).expect("one state per position");
+        let of_prefixes =
+            prefixes.split_off_mut(..part.len()).expect("there is one state per position");
+        let of_suffixes =
+            suffixes.split_off_mut(..part.len()).expect("there is one state per position");
         parts.push((part, of_prefixes, of_suffixes));
     }
     driver.map_with(parts, Vec::new, |alone: &mut Vec<P::State>, (part, prefixes, suffixes)| {

@@ -101,7 +101,7 @@ fn side() -> impl Strategy<Value = RecordBatch> {
             Arc::new(TimestampMicrosecondArray::from(t)),
             Arc::new(DurationMicrosecondArray::from(s)),
         ];
-        RecordBatch::try_new(Arc::new(schema()), arrays).expect("columns of the schema")
+        RecordBatch::try_new(Arc::new(schema()), arrays).expect("the columns match the schema")
     })
 }
 
@@ -269,7 +269,7 @@ fn longest_forms_fit_the_stack_of_a_thread() {
             other => cast(&ones, other).expect("a number"),
         });
         let arrays: Vec<ArrayRef> = arrays.collect();
-        RecordBatch::try_new(Arc::new(schema), arrays).expect("columns of the schema")
+        RecordBatch::try_new(Arc::new(schema), arrays).expect("the columns match the schema")
     };
     let chains = ["left.d + right.d{} > 5", "left.n + right.n{} > 5"].map(|chain| {
         [" + 1", " - left.n", " + left.d"].map(|more| chain.replace("{}", &more.repeat(198)))
