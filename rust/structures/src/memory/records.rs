@@ -373,7 +373,7 @@ mod avx512 {
     fn four(records: &[[u64; 2]], places: &[u32], last: usize) -> __m512i {
         let record = |number: usize| {
             let record = &records[(places[number] as usize).min(last)];
-            // SAFETY: a record has 16 bytes.
+            // SAFETY: a record is 16 bytes long.
             unsafe { _mm_loadu_si128(record.as_ptr().cast()) }
         };
         let one = _mm512_castsi128_si512(record(0));
@@ -428,7 +428,7 @@ mod avx512 {
     fn two(records: &[[u64; 4]], one: u32, other: u32, last: usize) -> __m512i {
         let record = |place: u32| {
             let record = &records[(place as usize).min(last)];
-            // SAFETY: a record has 32 bytes.
+            // SAFETY: a record is 32 bytes long.
             unsafe { _mm256_loadu_si256(record.as_ptr().cast()) }
         };
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(record(one)), record(other))

@@ -47,7 +47,7 @@ impl Passes for Avx2 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(lanes: &[u16; HALF]) -> __m256i {
-    // SAFETY: the array has 32 bytes.
+    // SAFETY: the array is 32 bytes long.
     unsafe { _mm256_loadu_si256(lanes.as_ptr().cast()) }
 }
 

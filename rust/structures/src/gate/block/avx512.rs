@@ -55,7 +55,7 @@ const fn lanes_before(by: usize) -> [u16; LANES] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(lanes: &[u16; LANES]) -> __m512i {
-    // SAFETY: the array has 64 bytes.
+    // SAFETY: the array is 64 bytes long.
     unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
 }
 

@@ -334,7 +334,7 @@ fn a_result_row_takes_the_bytes_of_its_columns() {
     ];
     let (types, records) = (Vec::new(), Default::default());
     let gather = Gather { sources, types, optional: [false; 2], records, slices_left: false };
-    // A string has six bytes, and each chunk has one more offset than strings.
+    // A string is six bytes long, and each chunk has one more offset than strings.
     assert_eq!(gather.row_bytes(), 8 + 16 + 8 + (30 * (6 + 4) + 2 * 4_usize).div_ceil(30));
     let empty = table(&[], false);
     assert_eq!([3, 7].map(|column| Column::new(&empty, column).row_bytes()), [8, 0]);

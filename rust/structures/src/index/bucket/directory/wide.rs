@@ -149,7 +149,7 @@ impl Directory {
     #[inline]
     fn cells_at(&self, numbers: __m512i) -> __m512i {
         let mut at = [0_u64; LANES];
-        // SAFETY: the array has 64 bytes.
+        // SAFETY: the array is 64 bytes long.
         unsafe { _mm512_storeu_si512(at.as_mut_ptr().cast(), numbers) };
         let [a, b, c, d, e, f, g, h] = at.map(|at| {
             let Cell { base, extent } = self.cells[at as usize];
