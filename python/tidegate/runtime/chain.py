@@ -245,7 +245,7 @@ class Chain:
             >>> count = tg.Aggregate(merge.schema, on="ts", size=2, aggs={"n": tg.agg.count()})
             >>> tg.Chain(count, {count.sources[0]: merge}).restore(b"TIDE")
             Traceback (most recent call last):
-            tidegate.StateError: the snapshot is damaged or was not taken from a chain: it has 4...
+            tidegate.StateError: the snapshot is damaged or was not taken from a chain: it is 4...
 
         Args:
             snapshot: The bytes that `snapshot` returned.

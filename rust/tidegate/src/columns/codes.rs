@@ -325,7 +325,7 @@ fn encode(
             }
         }
         _ => {
-            drop(Slot::copy(out, &as_int64(&array).expect("the type is stored as 64-bit integers")))
+            Slot::copy(out, &as_int64(&array).expect("the type is stored as 64-bit integers"));
         }
     }
     Ok(missing)
