@@ -16,32 +16,32 @@ from pathlib import Path
 THING = "(row|column|side|key|thread|task|file|batch|value|line|entry|number|function)"
 # Patterns, with the advice for each. Case does not matter.
 TURNS = {
-    r"of (its|their|his) own(?! [a-z])": "its own, separate, dedicated",
-    r"whoever|whosoever": "the noun: the caller, the reader",
-    r"likewise": "the fact, in full",
-    r"dearer": "more expensive",
-    r"for good": "permanently",
-    r"once (and )?for all(?! (of|the))": "once",
-    r"tells|told(?! to)": "shows, reports, specifies",
-    r"goes on|go on|went on": "continues, resumes",
-    r"whence|whereby|wherein|therein|thereof|henceforth": "plain words",
-    r"(?<!, )but for": "except",
-    r"besides?": "next to, in addition to",
-    r"what (is|was) left": "the noun: the remaining rows",
-    r"what becomes of": "what happens to",
-    r"without a partner": "unmatched",
-    r"(?<!there )is no (number|name|time|row|column|file|place|way|date|list|type)": "is not a",
-    rf"one {THING} an? (?!time)\w+": "per",
-    rf"an? {THING} an? {THING}": "per",
-    r"(is|are|was|were) (had|wanted|sought)": "the verb that says it",
-    r"a text|texts": "a string",
-    r"even keys": "evenly distributed keys",
-    r"shall|ought": "must, should",
-    r"so that none": "so that no row, so that no file",
-    r"in vain|at leisure|by and by|ere|lest|albeit|notwithstanding": "plain words",
+    r"of (its|their|his) own(?! [a-z])": "write 'its own', 'separate' or 'dedicated'",
+    r"whoever|whosoever": "name the person or the code, such as 'the caller'",
+    r"likewise": "repeat the fact",
+    r"dearer": "write 'more expensive'",
+    r"for good": "write 'permanently'",
+    r"once (and )?for all(?! (of|the))": "write 'once'",
+    r"tells|told(?! to)": "write 'shows', 'reports' or 'specifies'",
+    r"goes on|go on|went on": "write 'continues' or 'resumes'",
+    r"whence|whereby|wherein|therein|thereof|henceforth": "use a plain word",
+    r"(?<!, )but for": "write 'except'",
+    r"besides?": "write 'next to' or 'in addition to'",
+    r"what (is|was) left": "name it, such as 'the remaining rows'",
+    r"what becomes of": "write 'what happens to'",
+    r"without a partner": "write 'unmatched'",
+    rf"(?<!there )is no ({THING}|name|time|place|way|date|list|type)": "write 'is not a'",
+    rf"one {THING} an? (?!time)\w+": "write 'per'",
+    rf"an? {THING} an? {THING}": "write 'per'",
+    r"(is|are|was|were) (had|wanted|sought)": "use a more precise verb",
+    r"a text|texts": "write 'a string'",
+    r"even keys": "write 'evenly distributed keys'",
+    r"shall|ought": "write 'must' or 'should'",
+    r"so that none": "write 'so that no row', for example",
+    r"in vain|at leisure|by and by|ere|lest|albeit|notwithstanding": "use plain words",
 }
 EXPRESSIONS = [
-    (re.compile(rf"\b({turn})\b", re.IGNORECASE), instead) for turn, instead in TURNS.items()
+    (re.compile(rf"\b({turn})\b", re.IGNORECASE), advice) for turn, advice in TURNS.items()
 ]
 # Code, links, quotations and the fields of messages are not prose.
 SKIPPED = re.compile(
@@ -100,11 +100,11 @@ READERS = {".md": of_markdown, ".py": of_python, ".pyi": of_python, ".rs": of_ru
 
 
 def found_in(path: Path) -> Iterator[str]:
-    """Return a line for each turn in a file: where it is, what it is, and what to write instead."""
+    """Yield one message per phrase found, with its line number and the advice."""
     for number, line in READERS[path.suffix](path.read_text()):
-        for expression, instead in EXPRESSIONS:
+        for expression, advice in EXPRESSIONS:
             if match := expression.search(SKIPPED.sub(" ", line)):
-                yield f"{path}:{number}: {match[0]!r}: write {instead}"
+                yield f"{path}:{number}: {match[0]!r}: {advice}"
 
 
 def main() -> int:

@@ -1,10 +1,10 @@
 """Write the source pages of the site; run `site.py FOLDER` in a checkout.
 
-`zensical.toml` specifies the folder, from which `make site` builds the site. Pages in `docs/` keep
-their paths, and notebooks become pages. If a page links to a file elsewhere in the repository, that
-file becomes a page under `repository/`. Images and data files are copied to the same place
-unchanged. The site therefore does not need the repository's address, and all links work offline.
-For language models, `llms.txt` lists the pages, and `llms-full.txt` contains all pages as Markdown.
+`make site` builds the site from this folder, which `zensical.toml` names. Pages in `docs/` keep
+their paths, and notebooks become pages. Linked files outside `docs/` become pages in `repository/`;
+images and data are copied there unchanged. All links therefore work offline, and the site does not
+need the repository's address. For language models, `llms.txt` lists the pages, and `llms-full.txt`
+contains all pages as Markdown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> str:
-    """Return a file as Markdown: a notebook with its outputs, or other code as a code block."""
+    """Convert a file to Markdown: show a notebook with its outputs, and other code in a block."""
     text = path.read_text("utf-8")
     if path.suffix == ".ipynb":
         return "\n\n".join(map(shown, json.loads(text)["cells"])) + "\n"
