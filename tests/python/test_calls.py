@@ -1,6 +1,7 @@
 """Each call builds one query and at most one plan, regardless of its inputs."""
 
 import pickle
+import threading
 from collections import Counter
 
 import numpy as np
@@ -192,6 +193,7 @@ class Made:
 
     def __init__(self, *batches):
         self.batches = iter(batches)
+        self.is_closed = threading.Event()
 
     def __next__(self):
         return next(self.batches)
@@ -200,7 +202,7 @@ class Made:
         return {}
 
     def close(self):
-        pass
+        self.is_closed.set()
 
 
 def test_a_reader_checks_the_types_of_its_batches():
@@ -209,7 +211,11 @@ def test_a_reader_checks_the_types_of_its_batches():
         pa.record_batch({"ts": pa.array([1, 2], pa.int8())}),
         pa.record_batch({"ts": pa.array([1], pa.int64()), "x": pa.array([1], pa.int64())}),
     ):
-        reader = _tidegate.reader_of(Made(good, bad), "made_batches")
+        made = Made(good, bad, good)
+        reader = _tidegate.reader_of(made, "made_batches")
         assert next(reader).equals(good)
-        with pytest.raises(tg.TidegateError, match="a batch has different types from its reader"):
-            next(reader)
+        # The error ends the reader: no later batch hides that rows are missing.
+        for _ in range(2):
+            with pytest.raises(tg.TidegateError, match="has different types from its reader"):
+                next(reader)
+        assert made.is_closed.wait(30)
