@@ -47,7 +47,9 @@ EXPRESSIONS = [
 SKIPPED = re.compile(
     r"``.*?``|`[^`]*`|\{[^{}]*\}|\]\([^)]*\)|https?://\S+|\*[A-Z][^*]*\*|[“\"][^”\"]*[”\"]"
 )
-STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"')
+STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# A string of Rust that continues on the next line.
+CONTINUED = re.compile(r"\\\n\s*")
 MESSAGE_WORDS = 6
 # These files contain examples of what to find, and values that must not change.
 EXCEPT = {Path("tests/python/test_prose.py"), Path("tests/python/states.py")}
@@ -80,20 +82,21 @@ def of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def of_rust(text: str) -> Iterator[tuple[int, str]]:
-    """Return the numbered lines of comments and messages."""
+    """Return the numbered lines of comments, and the messages with the lines they begin on."""
+    code = re.sub(r"(?m)^[ \t]*//.*|'\"'", "", text)
+    for string in STRINGS.finditer(code):
+        message = CONTINUED.sub("", string[1])
+        if "\n" not in message and len(message.split()) >= MESSAGE_WORDS:
+            yield code.count("\n", 0, string.start()) + 1, message
     is_code = False
     for number, line in enumerate(text.splitlines(), 1):
         comment = re.match(r"\s*//[/!]?(.*)", line)
-        if comment:
-            if comment[1].lstrip().startswith("```"):
-                is_code = not is_code
-            elif not is_code:
-                yield number, comment[1]
-            continue
-        is_code = False
-        for string in STRINGS.findall(line):
-            if len(string.split()) >= MESSAGE_WORDS:
-                yield number, string
+        if not comment:
+            is_code = False
+        elif comment[1].lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code:
+            yield number, comment[1]
 
 
 READERS = {".md": of_markdown, ".py": of_python, ".pyi": of_python, ".rs": of_rust}
@@ -101,17 +104,21 @@ READERS = {".md": of_markdown, ".py": of_python, ".pyi": of_python, ".rs": of_ru
 
 def found_in(path: Path) -> Iterator[str]:
     """Yield one message per phrase found, with its line number and the advice."""
-    for number, line in READERS[path.suffix](path.read_text()):
+    for number, line in READERS[path.suffix](path.read_text("utf-8")):
         for expression, advice in EXPRESSIONS:
             if match := expression.search(SKIPPED.sub(" ", line)):
                 yield f"{path}:{number}: {match[0]!r}: {advice}"
 
 
+def tracked() -> list[str]:
+    """Return the files that Git tracks."""
+    command = ["git", "ls-files"]
+    return subprocess.check_output(command, text=True).splitlines()  # noqa: S603 - this command
+
+
 def main() -> int:
     """Print what is found; the exit code is 1 if anything is."""
-    listed = ["git", "ls-files"]
-    tracked = subprocess.check_output(listed, text=True).splitlines()  # noqa: S603 - this command
-    given = sys.argv[1:] or tracked
+    given = sys.argv[1:] or tracked()
     paths = [path for path in map(Path, given) if path.suffix in READERS and path not in EXCEPT]
     lines = [line for path in paths if path.is_file() for line in found_in(path)]
     sys.stdout.writelines(f"{line}\n" for line in lines)
