@@ -6,6 +6,7 @@ differ between runs, even on a shared machine. The exit code is 1 if HEAD execut
 percent more instructions than BASE in any case. PERCENT defaults to 3.
 """
 
+import math
 import re
 import subprocess
 import sys
@@ -29,12 +30,15 @@ def counted(binary: str, case: str) -> int | None:
 
 
 def lines(base: str, head: str) -> list[tuple[str, int, int, float]]:
-    """Return the cases found in both binaries, with their counts and percentage changes."""
+    """Return the base binary's cases, with the counts in both binaries and the changes in percent.
+
+    A case that the head binary lacks counts as infinitely slower, so that no check disappears.
+    """
     found = []
     for case in CASES:
-        before, after = counted(base, case), counted(head, case)
-        if before and after:
-            found.append((case, before, after, 100 * (after / before - 1)))
+        if before := counted(base, case):
+            after = counted(head, case) or 0
+            found.append((case, before, after, 100 * (after / before - 1) if after else math.inf))
     return found
 
 

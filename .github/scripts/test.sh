@@ -9,6 +9,7 @@ printed=$(mktemp)
 # The Python tests write to this file which tests they skipped, and why.
 SKIPPED_TESTS=$(mktemp)
 export SKIPPED_TESTS
+echo "unknown, because pytest did not finish" > "$SKIPPED_TESTS"
 # If rustc.sh is the compiler, Clippy has already checked each crate that the tests use.
 lint_rust() {
     [[ ${RUSTC_WORKSPACE_WRAPPER-} == *rustc.sh ]] || "$scripts/lint_rust.sh"

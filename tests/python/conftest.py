@@ -43,9 +43,13 @@ def skipped(terminalreporter: pytest.TerminalReporter) -> list[str]:
     return [f"{count:5} skipped: {reason}" for reason, count in reasons.most_common()]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode
+) -> None:
     """Print what was skipped, what was killed, and how to repeat a campaign's examples."""
     lines = skipped(terminalreporter) or ["No Python test was skipped."]
+    if exitstatus not in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+        lines = ["The run did not finish, so this list may be incomplete.", *lines]
     # `make test` prints them at its end, below the output of other tools.
     if target := os.environ.get("SKIPPED_TESTS"):
         Path(target).write_text("".join(f"{line}\n" for line in lines), "utf-8")

@@ -196,7 +196,8 @@ impl<Q: Pairs> Relation for JoinRequest<Q> {
         match self {
             JoinRequest::Pairs(query) => {
                 let how = query.options().how;
-                HOW.iter().find(|(_, known)| *known == how).map_or("", |(name, _)| name).to_owned()
+                let known = HOW.iter().find(|(_, known)| *known == how);
+                known.expect("every value of `how` has a name").0.to_owned()
             }
             JoinRequest::Aggregates(query) => query.how().to_owned(),
         }

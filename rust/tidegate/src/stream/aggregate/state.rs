@@ -117,10 +117,7 @@ fn read_saved(reader: &mut Reader<'_>, numbers: &[u32]) -> Result<WindowsState> 
     let key = |reader: &mut Reader<'_>| {
         let number = usize::try_from(reader.number()?).ok().and_then(|number| numbers.get(number));
         number.copied().ok_or_else(|| {
-            damaged(
-                "a slice or a session has a number that does not belong to any \
-                                    key",
-            )
+            damaged("a slice or a session has a number that does not belong to any key")
         })
     };
     let slice = |reader: &mut Reader<'_>| {

@@ -82,10 +82,8 @@ fn read_stream(stream: &[u8], schema: &SchemaRef) -> Result<RecordBatch, String>
 
 /// Returns the description of the next message, and the bytes that follow it.
 fn message(stream: &[u8]) -> Result<(&[u8], &[u8]), String> {
-    let rest = stream.strip_prefix(&CONTINUES).ok_or(
-        "a message does not begin like an Arrow \
-                                                      message",
-    )?;
+    let rest =
+        stream.strip_prefix(&CONTINUES).ok_or("a message does not begin like an Arrow message")?;
     let (length, rest) = rest.split_first_chunk().ok_or("it ends early")?;
     let length = usize::try_from(i32::from_le_bytes(*length)).ok();
     length
