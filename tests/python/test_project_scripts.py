@@ -206,7 +206,6 @@ esac
     ("before", "after", "more", "failed"),
     [
         (100, 102, [], 0),
-        (100, 0, [], 1),
         (100, 104, [], 1),
         (100, 104, ["5"], 0),
         (100, 50, [], 0),
@@ -222,6 +221,16 @@ def test_more_instructions_fail(tmp_path, before, after, more, failed):
     lines = done.stdout.splitlines()[2:]
     assert f"{before},000 | {after},000 | {after - before:+.2f} %" in lines[0]
     assert len([line for line in lines if f"{after},000" in line]) == 4
+
+
+def test_a_case_that_is_removed_fails(tmp_path):
+    program(tmp_path / "bin", "valgrind", VALGRIND)
+    (tmp_path / "before").write_text("100")
+    (tmp_path / "after").write_text("0")
+    command = [sys.executable, SCRIPTS / "instructions.py", "before", "after"]
+    done = run(command, tmp_path, tmp_path / "bin")
+    assert done.returncode == 1, done.stderr
+    assert "100,000 | 0 | +inf %" in done.stdout
 
 
 def test_instructions_of_a_commit_are_compared_with_those_of_its_base(tmp_path):
