@@ -510,7 +510,7 @@ class Source:
         again. The source's watermark is then at least the operator's watermark. In a join, it is
         also at least the watermark of the source's side. Rows below this watermark are late, as if
         the watermark had been passed to `advance`. While all open sources are idle, the operator's
-        watermark does not change.
+        watermark is the highest of their watermarks.
 
         A second call has no effect. `advance` and `close` can also be called on an idle source.
 
