@@ -74,6 +74,7 @@ IRREGULAR = (
     "Lost|Made|Met|Open|Seen|Sent|Shown|Sought|Spent|Taken|Told|Unwritten|Woven|Written"
 )
 JOINS = "rust/tidegate/src/stream/join/mod.rs"
+AGGREGATIONS = "rust/tidegate/src/stream/aggregate/mod.rs"
 POOL = "rust/structures/src/memory/pool.rs"
 PAGES = "rust/structures/src/memory/pages.rs"
 GATE_ROWS = "rust/tidegate/src/stream/intake/rows.rs"
@@ -84,14 +85,15 @@ OPTIONS = "python/tidegate/cli/commands"
 # Numbers in prose: the document, its text, the file and the name of the constant that it quotes,
 # and the unit.
 QUOTED = [
-    ("ARCHITECTURE.md", "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
+    (JOINS, "about {} rows at most (`EPOCH_ROWS`)", JOINS, "EPOCH_ROWS", 1),
+    (AGGREGATIONS, "about {} rows at most (`EPOCH_ROWS`)", AGGREGATIONS, "EPOCH_ROWS", 1),
     ("DESIGN.md", "about {} at a time", JOINS, "EPOCH_ROWS", 1),
     (PAGES, "With {} KiB pages", POOL, "PAGE", 1 << 10),
     (PAGES, "requests {} MiB pages", POOL, "HUGE_PAGE", 1 << 20),
     ("DESIGN.md", "With {} KiB pages", POOL, "PAGE", 1 << 10),
     ("DESIGN.md", "keeps up to {} MiB", POOL, "POOL_BYTES", 1 << 20),
     ("DESIGN.md", "keeps up to {} GiB more", POOL, "LENT_BYTES", 1 << 30),
-    ("ARCHITECTURE.md", "signals every {} ms", INTERRUPT, "PATIENCE", 1),
+    (INTERRUPT, "signals every {} ms", INTERRUPT, "PATIENCE", 1),
     (f"{ROW_GATE}/README.md", "({} nodes", f"{ROW_GATE}/reclaim.rs", "NODES_BETWEEN", 1),
     (
         "python/tidegate/_tidegate.pyi",

@@ -1,4 +1,14 @@
-"""File formats for event tables (Parquet, CSV, Arrow IPC and JSON lines), and their writers."""
+"""File formats for event tables (Parquet, CSV, Arrow IPC and JSON lines), and their writers.
+
+To add a format:
+
+1. Add the format to `Format`, and its file extensions to `ENDINGS`.
+2. Add a reader to `_of_content` in `read_files.py`, and a writer to `open_writer`.
+3. In `cli/commands/parsing.py`, specify whether files in this format can be followed or
+   partitioned.
+4. Update the help in `cli/commands/texts.py` and the list in `docs/inputs.md`, and extend
+   `tests/python/test_cli_formats.py`.
+"""
 
 import gzip
 import io

@@ -50,10 +50,9 @@
 //! | `partners/` | functions over a row's partners in a join |
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
-//! To add a function, write its state in `states/functions.rs` and `states/words.rs`. Its fold over
-//! partners belongs in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds, and all other ways to add rows
-//! (`folds/epochs/epoch.rs`), then support the function.
+//! ARCHITECTURE.md lists the steps for adding a function. Once the function's state, its fold over
+//! partners and its inputs are defined, all folds and all other ways to add rows
+//! (`folds/epochs/epoch.rs`) support the function.
 
 mod all_values;
 mod catalog;

@@ -1,4 +1,14 @@
 //! The types of joins.
+//!
+//! To add a value of `how`:
+//!
+//! 1. Add the value to `How` and to `HOW` in `rust/python/src/queries/join.rs`. The compiler flags
+//!    only `How::rows`, so search the Rust crates for each existing value, such as `How::Semi` and
+//!    `How::Full`.
+//! 2. Add the value to `types.py`, `options.py` and `_omits` in `io/pruning.py` in the Python
+//!    package.
+//! 3. For Spark, search the package's folder `spark/` for each existing value, such as `"semi"` and
+//!    `"full"`. The main places are `plan/join.py`, `driver/division.py` and `driver/bins.py`.
 
 use super::Side;
 

@@ -1,5 +1,5 @@
 //! Detaches threads from the interpreter and reattaches them. No other code in the package detaches
-//! or reattaches threads.
+//! or reattaches threads, except `error.rs`, which attaches a thread to set the cause of an error.
 //!
 //! When the interpreter shuts down, Python 3.13 and earlier terminate each thread that tries to
 //! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would

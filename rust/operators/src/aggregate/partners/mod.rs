@@ -1,9 +1,10 @@
 //! Aggregates over the partners of each left row in a join.
 //!
-//! In an interval join, the partners of a left row form a run of right rows: a suffix of one pane,
-//! followed by a prefix of the next ([`Partners`]). The state of every suffix and every prefix is
-//! computed once, row by row. A left row then costs one combination regardless of how many partners
-//! it has, even for functions whose states cannot be subtracted.
+//! Time is divided into *panes*, which are as long as the join's interval. In an interval join, the
+//! partners of a left row form a run of right rows: a suffix of one pane, followed by a prefix of
+//! the next ([`Partners`]). The state of every suffix and every prefix is computed once, row by row.
+//! A left row then costs one combination regardless of how many partners it has, even for functions
+//! whose states cannot be subtracted.
 //!
 //! ```text
 //!   right rows of a key    a  b  c │ d  e  f │ g  h        panes

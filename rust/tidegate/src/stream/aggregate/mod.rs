@@ -1,5 +1,7 @@
 //! Streaming aggregation over sliding windows, with push sources.
 //!
+//! An epoch has about 262,144 rows at most (`EPOCH_ROWS`).
+//!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `rows.rs`, `groups.rs` | the rows of an epoch; their keys in order |

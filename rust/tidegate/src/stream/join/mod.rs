@@ -9,6 +9,8 @@
 //! then compared with earlier and later rows, and promises determine when no more rows can match
 //! it.
 //!
+//! An epoch has about 131,072 rows at most (`EPOCH_ROWS`).
+//!
 //! | file | what is in it |
 //! | --- | --- |
 //! | `engine.rs` | finds pairs: a `RowJoin`, and a `Prepare` that computes values for it |
