@@ -89,6 +89,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
+from tidegate.calls.tasks import tasks
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
 from tidegate.runtime.methods import attach
@@ -146,6 +147,7 @@ __all__ = [
     "right",
     "row",
     "rows",
+    "tasks",
     "window_join",
     "window_join_batches",
 ]

@@ -2360,6 +2360,26 @@ class Digest:
             TypeError: The data has an unsupported type.
         """
 
+    def append(self, later: Digest) -> None:
+        """Append the rows of another digest, as if they had been added to this digest.
+
+        The rows can therefore be digested where they are stored. A digest can be pickled.
+
+        Example:
+            >>> first, rest = tg.Digest(trades.schema), tg.Digest(trades.schema)
+            >>> first.update(trades.slice(0, 1))
+            >>> rest.update(trades.slice(1))
+            >>> first.append(rest)
+            >>> first.ordered == tg.digest(trades)
+            True
+
+        Args:
+            later: The digest of the rows to append; it does not change.
+
+        Raises:
+            SchemaError: A column has a different name or kind of type. No row was appended.
+        """
+
     @property
     def rows(self) -> int:
         """The number of rows added so far.
@@ -2408,6 +2428,11 @@ class Digest:
             >>> f"{added % 2**128:032x}" == whole.sum
             True
         """
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+def unpickled_digest(columns: list[tuple[str, str]], state: bytes) -> Digest:
+    """Return a digest that has been pickled."""
 
 @final
 class JoinPlan:

@@ -12,7 +12,7 @@ import tidegate
 PACKAGE = Path(tidegate.__file__).parent
 
 # From the bottom up: each folder of the package may use the folders before it.
-ROOMS = ["io", "runtime", "bounded", "calls", "spark", "cli"]
+ROOMS = ["io", "runtime", "bounded", "slices", "calls", "spark", "cli"]
 
 # From the bottom up: each folder of `tidegate.spark` may use the folders before it.
 SPARK = ["layout", "query", "worker", "plan", "stream", "driver"]

@@ -28,7 +28,7 @@ def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., s
 
 def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQuery]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
-        given = _bound(function, inputs, arguments)
+        given = bound(function, inputs, arguments)
         left, right = given.pop("left"), given.pop("right")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
@@ -69,7 +69,7 @@ def of_join(
 
 def _of_aggregation(function: Callable[..., Any]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
-        given = _bound(function, inputs, arguments)
+        given = bound(function, inputs, arguments)
         streams = given.pop("streams")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
@@ -121,7 +121,7 @@ OF_AGGREGATION = (
 )
 
 
-def _bound(
+def bound(
     function: Callable[..., Any], inputs: tuple[Any, ...], arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the names and values of all arguments of a call, including defaults."""
@@ -143,7 +143,7 @@ def _of_merge(function: Callable[..., Any]) -> Planner:
         from tidegate.calls.inputs import STREAMED, listed, streams_of_files  # noqa: PLC0415
         from tidegate.io.open_tables import is_path  # noqa: PLC0415
 
-        given = _bound(function, inputs, arguments)
+        given = bound(function, inputs, arguments)
         streams = given.pop("streams")
         if is_path(streams):
             every = streams_of_files(streams, STREAMED)
@@ -157,26 +157,24 @@ def _of_merge(function: Callable[..., Any]) -> Planner:
     return explain
 
 
-def _joins() -> dict[object, Planner]:
-    makers: dict[Callable[..., Any], Callable[..., _tidegate.JoinQuery]] = {
-        functions.asof_join: _tidegate.asof_join_query,
-        functions.asof_join_batches: _tidegate.asof_join_query,
-        functions.band_join: _tidegate.band_join_query,
-        functions.band_join_batches: _tidegate.band_join_query,
-        functions.interval_join: _tidegate.interval_join_query,
-        functions.interval_join_batches: _tidegate.interval_join_query,
-        functions.overlap_join: _tidegate.overlap_join_query,
-        functions.overlap_join_batches: _tidegate.overlap_join_query,
-        functions.window_join: _tidegate.window_join_query,
-        functions.window_join_batches: _tidegate.window_join_query,
-    }
-    return {function: _of_join(function, making) for function, making in makers.items()}
-
+JOINS: dict[Callable[..., Any], Callable[..., _tidegate.JoinQuery]] = {
+    functions.asof_join: _tidegate.asof_join_query,
+    functions.asof_join_batches: _tidegate.asof_join_query,
+    functions.band_join: _tidegate.band_join_query,
+    functions.band_join_batches: _tidegate.band_join_query,
+    functions.interval_join: _tidegate.interval_join_query,
+    functions.interval_join_batches: _tidegate.interval_join_query,
+    functions.overlap_join: _tidegate.overlap_join_query,
+    functions.overlap_join_batches: _tidegate.overlap_join_query,
+    functions.window_join: _tidegate.window_join_query,
+    functions.window_join_batches: _tidegate.window_join_query,
+}
+"""The function that builds the query of each join."""
 
 _PLANNERS: dict[object, Planner] = {
     functions.aggregate: _of_aggregation(functions.aggregate),
     functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
-    **_joins(),
+    **{function: _of_join(function, making) for function, making in JOINS.items()},
     functions.merge: _of_merge(functions.merge),
     functions.merge_batches: _of_merge(functions.merge_batches),
     _tidegate.Aggregate: _of_operator(functions.Aggregate),

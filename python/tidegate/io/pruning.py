@@ -63,13 +63,13 @@ def row_groups(table: OpenTable) -> list[Group] | None:
     return [
         Group(file, fragment, info.id, footer.row_group(info.id), places)
         for (file, fragment), footer in zip(found, footers, strict=True)
-        for places in [_places(footer)]
+        for places in [places_of(footer)]
         for info in fragment.row_groups
         if info.num_rows > 0
     ]
 
 
-def _places(footer: Any) -> Mapping[str, int]:  # noqa: ANN401 - pyarrow has no types
+def places_of(footer: Any) -> Mapping[str, int]:  # noqa: ANN401 - pyarrow has no types
     """Return the positions of the columns, which are the same in all row groups of a file."""
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     seen = Counter(paths)
@@ -115,30 +115,52 @@ def spans(groups: Iterable[Group], column: str, kind: pa.DataType) -> list[Span]
     """
     found = []
     for group in groups:
-        stored = _stored(group, column)
-        told = None if stored is None or not stored.is_stats_set else stored.statistics
-        if told is None or not told.has_min_max or not told.has_null_count or told.null_count:
+        span = span_stored(group.metadata, group.places, column, kind)
+        if span is None:
             return None
-        step = _step_stored(told, kind)
-        if step is None:
-            return None
-        found.append((told.min_raw * step, told.max_raw * step))
+        found.append(span)
     return found
+
+
+def span_stored(
+    group: Any,  # noqa: ANN401 - pyarrow has no types
+    places: Mapping[str, int],
+    column: str,
+    kind: pa.DataType,
+    *,
+    nulls: bool = False,
+) -> Span | None:
+    """Return the earliest and latest times that the statistics of a row group report.
+
+    The result is None if there are no such statistics, or if a time is null and `nulls` is false.
+    """
+    place = places.get(column)
+    stored = None if place is None else group.column(place)
+    told = None if stored is None or not stored.is_stats_set else stored.statistics
+    if told is None or not told.has_min_max or not told.has_null_count:
+        return None
+    if told.null_count and not nulls:
+        return None
+    step = _step_stored(told, kind)
+    return None if step is None else (told.min_raw * step, told.max_raw * step)
 
 
 def bytes_of(groups: Iterable[Group], columns: Sequence[str]) -> int:
     """Return the uncompressed size of some columns in the files."""
+    return sum(bytes_stored(group.metadata, group.places, columns) for group in groups)
+
+
+def bytes_stored(group: Any, places: Mapping[str, int], columns: Sequence[str]) -> int:  # noqa: ANN401 - pyarrow has no types
+    """Return the uncompressed size of some columns in a row group."""
     size = 0
-    for group in groups:
-        for column in columns:
-            stored = _stored(group, column)
-            # A nested column has several parts, and is counted as one column of average size.
-            parts = group.metadata.num_columns
-            size += (
-                group.metadata.total_byte_size // parts
-                if stored is None
-                else (stored.total_uncompressed_size)
-            )
+    for column in columns:
+        place = places.get(column)
+        # A nested column has several parts, and is counted as one column of average size.
+        size += (
+            group.total_byte_size // group.num_columns
+            if place is None
+            else group.column(place).total_uncompressed_size
+        )
     return size
 
 

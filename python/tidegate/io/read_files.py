@@ -77,6 +77,10 @@ class Reading:
     streamed: bool = False
     """Whether the rows are read only once, in batches, with only a few rows in memory."""
 
+    checked: bool = True
+    """Whether to compare the columns of all files when the table is opened. Otherwise, only the
+    first file of a Parquet table is opened, and the caller checks each file that it reads."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -117,7 +121,7 @@ def pieces(address: str, how: Reading) -> list[Piece]:
         raise TidegateError(message)
     [layout] = layouts
     if layout is Format.PARQUET or (layout is Format.ARROW and _are_arrow_files(files)):
-        return [_of_dataset(files, layout)]
+        return [_of_dataset(files, layout, checked=how.checked)]
     return [_of_file(files, at, layout, how) for at in range(len(files.paths))]
 
 
@@ -278,7 +282,7 @@ def _is_pipe(address: str) -> bool:
 DATASET_FORMATS = {Format.PARQUET: ds.ParquetFileFormat, Format.ARROW: ds.IpcFileFormat}
 
 
-def _of_dataset(files: Files, layout: Format) -> Piece:
+def _of_dataset(files: Files, layout: Format, *, checked: bool) -> Piece:
     """Open files that have an index, and add the columns encoded in names such as `day=1`."""
     options = ds.FileSystemFactoryOptions(
         partition_base_dir=files.base,
@@ -292,9 +296,11 @@ def _of_dataset(files: Files, layout: Format) -> Piece:
         dataset = ds.FileSystemDatasetFactory(
             files.place.filesystem, [*files.paths], of_format, options
         ).finish()
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
-        schemas = [*threads.map(_schema_of, names, dataset.get_fragments(), [layout] * len(names))]
-    check_same(names, schemas)
+    if checked:
+        of_each = names, dataset.get_fragments(), [layout] * len(names)
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+            schemas = [*threads.map(_schema_of, *of_each)]
+        check_same(names, schemas)
     piece = Piece(names, layout, dataset.schema, dataset)
     return piece if len(names) == 1 else _wide(piece)
 

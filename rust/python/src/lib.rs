@@ -88,7 +88,7 @@ mod _tidegate {
     use super::queries::band_join::{BandJoin, band_join_query};
 
     #[pymodule_export]
-    use super::operators::digest::{Digest, digest};
+    use super::operators::digest::{Digest, digest, unpickled_digest};
 
     #[pymodule_export]
     use super::queries::interval_join::{IntervalJoin, interval_join_query};

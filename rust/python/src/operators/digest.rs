@@ -2,13 +2,15 @@
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tidegate::{Digest as Rows, Driver, Stop};
+use pyo3::types::PyBytes;
+use tidegate::{Digest as Rows, Driver, Error, Stop};
 
 use crate::arrow::import::take;
 use crate::inputs::arguments::threads_of;
 use crate::inputs::rows::schema;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
+use crate::queries::query::module;
 
 #[doc = manual!(digest)]
 #[pyfunction]
@@ -55,6 +57,13 @@ impl Digest {
         self.rows.lock().append(&later).map_err(raise)
     }
 
+    #[doc = manual!(Digest.append)]
+    fn append(&self, later: &Self) -> PyResult<()> {
+        // Copied first, because both may be the same digest.
+        let rows = later.rows.lock().clone();
+        self.rows.lock().append(&rows).map_err(raise)
+    }
+
     #[doc = manual!(Digest.rows)]
     #[getter]
     fn rows(&self) -> u64 {
@@ -79,6 +88,15 @@ impl Digest {
         text(self.rows.lock().sum())
     }
 
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Vec<(String, String)>, Bound<'py, PyBytes>))> {
+        let rows = self.rows.lock();
+        let arguments = (rows.columns().to_vec(), PyBytes::new(py, &rows.to_bytes()));
+        Ok((module(py)?.getattr("unpickled_digest")?, arguments))
+    }
+
     fn __repr__(&self) -> String {
         let rows = self.rows.lock();
         format!(
@@ -88,6 +106,15 @@ impl Digest {
             text(rows.unordered())
         )
     }
+}
+
+#[doc = manual!(unpickled_digest)]
+#[pyfunction]
+pub(crate) fn unpickled_digest(columns: Vec<(String, String)>, state: &[u8]) -> PyResult<Digest> {
+    let nothing = Rows::of_columns(columns);
+    let rows = nothing.clone().with_state(state);
+    let rows = rows.ok_or_else(|| raise(Error::state("the pickled digest is damaged")))?;
+    Ok((rows, nothing).into())
 }
 
 /// Reads an input batch by batch, and returns the digest of all its rows. If `like` is given, the

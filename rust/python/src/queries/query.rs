@@ -39,7 +39,7 @@ impl JoinQuery {
 type Reduction<'py> = (Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>));
 
 /// The native module.
-fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
     py.import(py.get_type::<JoinQuery>().module()?)
 }
 

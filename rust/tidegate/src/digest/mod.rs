@@ -101,12 +101,21 @@ struct State {
 impl Digest {
     /// Creates the digest of an empty table with these column names and types.
     pub fn new(schema: &Schema) -> Self {
-        let columns = columns(schema);
+        Self::of_columns(columns(schema))
+    }
+
+    /// Creates the digest of an empty table with columns of these names and kinds.
+    pub fn of_columns(columns: Vec<(String, String)>) -> Self {
         let mut header = "tidegate digest 1".to_owned();
         for (name, kind) in &columns {
             header += &format!(";{}:{name}={kind}", name.len());
         }
         Digest { columns, header: xxh3_128(header.as_bytes()), state: State::default() }
+    }
+
+    /// Returns the name and the kind of each column.
+    pub fn columns(&self) -> &[(String, String)] {
+        &self.columns
     }
 
     /// Returns the number of rows so far.
@@ -170,8 +179,8 @@ impl Digest {
         Ok(states.into_iter().fold(State::default(), State::then))
     }
 
-    /// Returns the state as bytes, for snapshots.
-    pub(crate) fn to_bytes(&self) -> [u8; STATE_BYTES] {
+    /// Returns the state as bytes, for snapshots and pickles.
+    pub fn to_bytes(&self) -> [u8; STATE_BYTES] {
         let State { rows, sum, polynomial } = self.state;
         let mut bytes = [0; STATE_BYTES];
         bytes[..8].copy_from_slice(&rows.to_le_bytes());
@@ -182,7 +191,7 @@ impl Digest {
 
     /// Returns this digest with the state that the bytes represent, or `None` if the bytes are
     /// invalid.
-    pub(crate) fn with_state(mut self, bytes: &[u8]) -> Option<Self> {
+    pub fn with_state(mut self, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; STATE_BYTES] = bytes.try_into().ok()?;
         let word =
             |at: usize| u128::from_le_bytes(bytes[at..at + 16].try_into().expect("16 bytes"));

@@ -1,0 +1,114 @@
+"""Plans calls as tasks over Parquet files."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from tidegate import _tidegate
+from tidegate.calls import functions
+from tidegate.calls.explain import JOINS, bound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegate.slices.plan import TaskPlan
+    from tidegate.types import Bytes, Streams
+
+# Arguments that concern a whole call, not its tasks.
+_OF_CALL = ("max_rows", "memory_limit", "lateness")
+
+
+def tasks(
+    function: Callable[..., Any],
+    *inputs: Streams,
+    target: Bytes = "1GB",
+    **arguments: Any,  # noqa: ANN401 - as for the function
+) -> TaskPlan:
+    """Divide a call over Parquet files into tasks that can run anywhere, in any order.
+
+    The times in the footers of the files determine the tasks: each one returns the part of the
+    result that belongs to a slice of time, and reads only the row groups that it needs for this
+    slice. No rows are read until a task runs. Tasks can be pickled, so that the processes of a
+    cluster, of a process pool or of a scheduler can run them. Together, they return the rows of the
+    call: each pair, unmatched row and window in exactly one task.
+
+    Example:
+        >>> import pyarrow.parquet as pq
+        >>> pq.write_table(trades, "trades.parquet")
+        >>> pq.write_table(quotes, "quotes.parquet")
+        >>> plan = tg.tasks(
+        ...     tg.interval_join, "trades.parquet", "quotes.parquet",
+        ...     on="ts", by="sym", lower=-2, upper=0,
+        ... )
+        >>> len(plan.tasks), plan.tasks[0].rows
+        (1, 7)
+        >>> plan.tasks[0].run().read_all()["bid"].to_pylist()
+        [9, 8, 7]
+
+        Each process of a pool runs some of the tasks and writes their results:
+
+        >>> import concurrent.futures, multiprocessing, pathlib
+        >>> pathlib.Path("result").mkdir()
+        >>> spawn = multiprocessing.get_context("spawn")
+        >>> with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
+        ...     written = [pool.submit(task.write, "result") for task in plan.tasks]
+        >>> pq.read_table("result").num_rows
+        3
+
+    Args:
+        function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
+            `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`, or their
+            `_batches` forms. Rows may match only within a distance in time: an as-of join needs a
+            tolerance, and a band join or window join needs a time-based window.
+        *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
+            URLs, or a pyarrow dataset. The footers must contain the smallest and the largest time
+            of each row group.
+        target: The number of bytes for each task to read, before compression, as a number or a
+            string such as "1GB".
+        **arguments: The other arguments of the function. `threads` is the number of worker threads
+            of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
+            tasks.
+
+    Returns:
+        The plan. Its `tasks` are ordered by time, `schema` describes the columns of the result, and
+        `explain()` shows what the tasks read.
+
+    Raises:
+        TypeError: `function` is not one of the functions above, or does not accept such arguments.
+        TidegateError: An input does not consist of Parquet files, a footer does not contain the
+            times, or rows may match at any distance in time.
+        SchemaError: A column is missing or has an unsuitable type, or a time is null.
+    """
+    # Imported late, because these import pyarrow.
+    from tidegate.calls.inputs import elsewhere, listed, names  # noqa: PLC0415
+    from tidegate.slices import aggregation, join  # noqa: PLC0415
+
+    size = _tidegate.byte_count("target", target)
+    given = bound(function, inputs, arguments) if function in FUNCTIONS else None
+    if given is None or size is None:
+        raise _refused(function)
+    for name in _OF_CALL:
+        if given.pop(name, None) is not None:
+            message = f"tasks: {name} applies to a whole call, not to its tasks; omit it, "
+            message += "and set target to the number of bytes for each task to read"
+            raise TypeError(message)
+    if given["threads"] is None:
+        given["threads"] = 1
+    if function in JOINS:
+        left, right = given.pop("left"), given.pop("right")
+        query = JOINS[function](**given)
+        return elsewhere(lambda: join.planned(query, left, right, size))
+    streams = listed(given.pop("streams"))
+    of_aggregation = _tidegate.AggregationQuery(**given)
+    every = names(len(streams))
+    return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size))
+
+
+FUNCTIONS = {*JOINS, functions.aggregate, functions.aggregate_batches}
+
+
+def _refused(function: object) -> TypeError:
+    known = ", ".join(sorted(inspect.unwrap(one).__name__ for one in FUNCTIONS))
+    message = f"function: expected one of {known}, got {function!r:.80}"
+    return TypeError(message)

@@ -1,0 +1,256 @@
+"""The Parquet files of an input, and what their footers say about each row group."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from tidegate import SchemaError, TidegateError
+from tidegate.io.files import Format, reading
+from tidegate.io.open_tables import open_table
+from tidegate.io.pruning import Span, bytes_stored, is_parquet, places_of, span_stored
+from tidegate.io.read_files import ASKED_AT_ONCE, Reading, check_same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+
+UNKNOWN = -(1 << 100)
+"""A time before all times in nanoseconds, for rows without a time."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A Parquet file, as it was when the plan was made."""
+
+    path: str
+    name: str
+    """The address to show in messages."""
+
+    filesystem: pafs.FileSystem
+    size: int | None
+    modified: int | None
+    """The time of the last modification, in nanoseconds, if the file system reports it."""
+
+    values: pc.Expression
+    """The values of the columns that folder names encode."""
+
+    def check(self) -> None:
+        """Raise an error if the file is no longer the file for which the plan was made."""
+        with reading(self.name, Format.PARQUET):
+            found = self.filesystem.get_file_info(self.path)
+        if found.type == pafs.FileType.NotFound:
+            message = f"{self.name}: the file has been removed since the plan was made; "
+            message += "make a new plan"
+            raise TidegateError(message)
+        if (found.size, found.mtime_ns) != (self.size, self.modified):
+            message = f"{self.name}: the file has changed since the plan was made; make a new plan"
+            raise TidegateError(message)
+
+
+@dataclass(frozen=True)
+class Times:
+    """The columns that contain the times of a side, and the unit in which they are compared."""
+
+    first: str
+    until: str
+    """The column of the latest time at which a row may match: the time itself, or the end."""
+
+    step: int
+    """The number of nanoseconds per unit, or 1 for integers."""
+
+    nullable: bool = False
+    """Whether these columns may contain nulls."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input that consists of Parquet files."""
+
+    name: str
+    """The name of the argument, as shown in messages."""
+
+    schema: pa.Schema
+    files: Sequence[File]
+    where: pc.Expression | None
+    """The filter of a dataset; rows that do not match it do not belong to the input."""
+
+    subsets: Sequence[Sequence[int] | None]
+    """For each file, the row groups that belong to the input; None for all."""
+
+    @staticmethod
+    def of(given: object, name: str) -> Source:
+        """Find the files of an input.
+
+        Raises:
+            TidegateError: The input does not consist of Parquet files, or a file cannot be read.
+            TypeError: The type of the input is not supported.
+        """
+        if isinstance(given, ds.FileSystemDataset):
+            return Source._of_dataset(given, name)
+        table = open_table(given, name, Reading(streamed=True, checked=False))
+        if table.pieces is None or not all(map(is_parquet, table.pieces)):
+            raise _not_parquet(name)
+        files: list[File] = []
+        for piece in table.pieces:
+            assert isinstance(piece.rows, ds.FileSystemDataset)  # noqa: S101 - for mypy
+            files += _files([*piece.rows.get_fragments()], piece.names)
+        return Source(name, table.schema, files, None, [None] * len(files))
+
+    @staticmethod
+    def _of_dataset(given: ds.FileSystemDataset, name: str) -> Source:
+        if not isinstance(given.format, ds.ParquetFileFormat):
+            raise _not_parquet(name)
+        try:
+            fragments = [*given.get_fragments()]
+        except ValueError as error:
+            message = f"{name}: a dataset that filters or projects its rows does not list its "
+            message += "files; give the whole dataset, and put the condition into where"
+            raise TidegateError(message) from error
+        chosen = [one.row_groups and [info.id for info in one.row_groups] for one in fragments]
+        files = _files(fragments, [one.path for one in fragments])
+        return Source(name, given.schema, files, None, chosen)
+
+    def groups(self, columns: Sequence[str], times: Times) -> Groups:
+        """Return the non-empty row groups, in order.
+
+        Args:
+            columns: The columns that a task reads.
+            times: The columns that contain the times.
+
+        Raises:
+            SchemaError: A file has different columns than the first one.
+            TidegateError: The statistics of a row group do not contain its times.
+        """
+        width = len(fields(Groups))
+
+        def of_file(at: int) -> Integers:
+            found = [*self._rows_of(at, columns, times)]
+            return np.array(found, np.int64).reshape(-1, width)
+
+        # Each footer is dropped as soon as it has been read.
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+            found = [*threads.map(of_file, range(len(self.files)))]
+        return Groups(*np.concatenate([np.zeros((0, width), np.int64), *found]).T)
+
+    def _rows_of(self, at: int, columns: Sequence[str], times: Times) -> Iterator[tuple[int, ...]]:
+        file = self.files[at]
+        with reading(file.name, Format.PARQUET):
+            fragment = ds.ParquetFileFormat().make_fragment(file.path, file.filesystem)
+            footer, schema = fragment.metadata, fragment.physical_schema
+        known = ds.get_partition_keys(file.values)
+        stored = [name for name in self.schema.names if name not in known]
+        if at:
+            expected = pa.schema([self.schema.field(name) for name in stored])
+            check_same([self.files[0].name, file.name], [expected, schema])
+        places = places_of(footer)
+        kinds = {name: self.schema.field(name).type for name in (times.first, times.until)}
+        columns = [name for name in columns if name not in known]
+        chosen = self.subsets[at]
+        for number in range(footer.num_row_groups) if chosen is None else chosen:
+            group = footer.row_group(number)
+            if group.num_rows == 0:
+                continue
+            spans = {
+                name: _span(group, places, name, kind, nullable=times.nullable)
+                for name, kind in kinds.items()
+            }
+            of_start, of_end = spans[times.first], spans[times.until]
+            if of_start is None or of_end is None:
+                raise self._without_times(file, group, places, times)
+            size = bytes_stored(group, places, columns)
+            found = of_start[0], of_start[1], of_end[1]
+            yield at, number, group.num_rows, size, *(_in(time, times.step) for time in found)
+
+    def _without_times(self, file: File, group: Any, places: Any, times: Times) -> TidegateError:  # noqa: ANN401 - of pyarrow
+        place = places.get(times.first)
+        told = None if place is None else group.column(place).statistics
+        if told is not None and told.has_null_count and told.null_count and not times.nullable:
+            message = f"{self.name}: column `{times.first}` contains null times in {file.name}, "
+            message += "but every row must have a time; filter such rows out first"
+            return SchemaError(message)
+        message = f"{self.name}: {file.name} has no statistics for `{times.first}`, "
+        message += "so its rows cannot be divided by time; rewrite the file, for example with "
+        message += "pyarrow.parquet.write_table, or call the function itself with a memory_limit"
+        return TidegateError(message)
+
+
+def _span(
+    group: Any,  # noqa: ANN401 - of pyarrow
+    places: Mapping[str, int],
+    column: str,
+    kind: pa.DataType,
+    *,
+    nullable: bool,
+) -> Span | None:
+    """Return the earliest and latest times in a row group, or None if they are unknown."""
+    span = span_stored(group, places, column, kind, nulls=nullable)
+    if not nullable:
+        return span
+    place = places.get(column)
+    told = None if place is None else group.column(place).statistics
+    if told is None or not told.has_null_count:
+        return None
+    if told.null_count == group.num_rows:
+        return UNKNOWN, UNKNOWN
+    return span if span is None or not told.null_count else (UNKNOWN, span[1])
+
+
+def _in(time: int, step: int) -> int:
+    """Convert a time, which may be out of range, to a unit of `step` nanoseconds."""
+    return min(max(time // step, LOWEST), HIGHEST)
+
+
+def _not_parquet(name: str) -> TidegateError:
+    message = f"{name}: expected Parquet files, whose footers contain the times of the rows; "
+    message += "give a path or a pyarrow dataset of Parquet files, or write the rows to such files"
+    return TidegateError(message)
+
+
+def _files(fragments: Sequence[ds.ParquetFileFragment], names: Sequence[str]) -> list[File]:
+    """Return the files of fragments that belong to the same dataset."""
+    if not fragments:
+        return []
+    filesystem = fragments[0].filesystem
+    is_local = isinstance(filesystem, pafs.LocalFileSystem)
+    # A task may run in a process with another working directory.
+    paths = [str(Path(one.path).absolute()) if is_local else one.path for one in fragments]
+    with reading(names[0], Format.PARQUET):
+        infos = filesystem.get_file_info(paths)
+    return [
+        File(path, name, filesystem, info.size, info.mtime_ns, one.partition_expression)
+        for path, name, info, one in zip(paths, names, infos, fragments, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """What the footers say about each row group; each array has one entry per row group."""
+
+    file: Integers
+    number: Integers
+    rows: Integers
+    size: Integers
+    """The uncompressed size in bytes of the columns that tasks read."""
+
+    first: Integers
+    last: Integers
+    """The earliest and the latest time. Rows without a time are treated as the earliest."""
+
+    until: Integers
+    """The latest time at which a row may match: the latest time, or the latest end."""
+
+    def __len__(self) -> int:
+        """Return the number of row groups."""
+        return len(self.rows)

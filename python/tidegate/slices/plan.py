@@ -1,0 +1,190 @@
+"""The plan of a call: its tasks, and how they divide the work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Protocol, overload
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate import _tidegate
+from tidegate.io.files import with_wide_indices
+from tidegate.slices.footers import HIGHEST, LOWEST
+from tidegate.slices.task import Part, Range, Rows, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidegate.slices.cuts import Ranges, Reads
+    from tidegate.slices.footers import Groups, Integers, Source, Times
+    from tidegate.slices.task import Work
+
+
+@dataclass(frozen=True)
+class Side:
+    """An input of the call, and the rows that each slice reads from it."""
+
+    source: Source
+    groups: Groups
+    columns: tuple[str, ...]
+    times: Times
+    reads: Reads
+    reach: Ranges | None
+    """The times of the rows that each slice reads in addition to its own; None for no others."""
+
+    home: str | None = None
+
+    def rows(self, number: int, own: Range) -> Rows:
+        """Return the rows that a slice reads."""
+        parts: dict[int, list[int]] = {}
+        groups = self.groups
+        for at in self.reads.of(number).tolist():
+            parts.setdefault(int(groups.file[at]), []).append(int(groups.number[at]))
+        files = self.source.files
+        return Rows(
+            name=self.source.name,
+            schema=pa.schema([self.source.schema.field(name) for name in self.columns]),
+            parts=tuple(Part(files[file], tuple(numbers)) for file, numbers in parts.items()),
+            where=self.source.where,
+            on=self.times.first,
+            until=self.times.until,
+            step=self.times.step,
+            own=own,
+            reach=None if self.reach is None else self.reach.at(number),
+            home=self.home,
+        )
+
+
+class Tasks(Sequence[Task]):
+    """The tasks of a plan. Each task is created when it is accessed."""
+
+    def __init__(self, plan: TaskPlan) -> None:
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._plan._borders) + 1  # noqa: SLF001 - the same module
+
+    @overload
+    def __getitem__(self, at: int) -> Task: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Task]: ...
+    def __getitem__(self, at: int | slice) -> Task | list[Task]:
+        numbers = range(len(self))[at]
+        if isinstance(numbers, range):
+            return [self._plan._task(number) for number in numbers]  # noqa: SLF001
+        return self._plan._task(numbers)  # noqa: SLF001
+
+
+class Preparation(Protocol):
+    """Work that has to be done before the tasks can run; writes files that tasks read."""
+
+    def run(self) -> None:
+        """Do the work. It can be repeated, with the same result."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The call that a plan divides."""
+
+    schema: pa.Schema
+    explanation: str
+    identity: bytes
+    """The pickled query, which distinguishes this call from others with the same files."""
+
+    work: Work
+    preparations: Sequence[Sequence[Preparation]] = ()
+
+
+class TaskPlan:
+    """A call over files, divided into tasks. `tidegate.tasks` makes plans."""
+
+    def __init__(self, call: Call, cut: Integers, sides: Sequence[Side]) -> None:
+        self.schema = with_wide_indices(call.schema)
+        self._call = call
+        self._borders = cut
+        self._sides = tuple(sides)
+        sizes = [side.reads.sums(side.groups.size) for side in sides]
+        self._sizes: Integers = np.sum(sizes, axis=0)
+        self._id = self._digest_of(call.identity)
+
+    def _digest_of(self, identity: bytes) -> str:
+        """Return a name for the plan that changes whenever a task's result may change."""
+        state = blake2b(identity, digest_size=6)
+        state.update(self._borders.tobytes())
+        for side in self._sides:
+            for file in side.source.files:
+                state.update(f"{file.path}\0{file.size}\0{file.modified}\0".encode())
+        return state.hexdigest()
+
+    @property
+    def tasks(self) -> Tasks:
+        """The tasks, in time order."""
+        return Tasks(self)
+
+    @property
+    def stages(self) -> list[Sequence[Preparation] | Tasks]:
+        """The stages of the plan; the tasks are the last one, and most plans have no others.
+
+        All objects in a stage can run at the same time, after the previous stage has finished.
+        """
+        return [*self._call.preparations, self.tasks]
+
+    def _own(self, number: int) -> Range:
+        first = LOWEST if number == 0 else int(self._borders[number - 1])
+        last = HIGHEST if number == len(self._borders) else int(self._borders[number]) - 1
+        return Range(first, last)
+
+    def _task(self, number: int) -> Task:
+        own = self._own(number)
+        reads = [(side.groups, side.reads.of(number)) for side in self._sides]
+        size = int(self._sizes[number])
+        return Task(
+            number=number,
+            name=f"{self._id}-{number:06d}.parquet",
+            schema=self.schema,
+            row_groups=sum(len(found) for _, found in reads),
+            rows=sum(int(groups.rows[found].sum()) for groups, found in reads),
+            size=size,
+            share=size / max(1, int(self._sizes.sum())),
+            _own=own,
+            _work=self._call.work,
+            _inputs=tuple(side.rows(number, own) for side in self._sides),
+        )
+
+    def digest(self, parts: Iterable[_tidegate.Digest]) -> _tidegate.Digest:
+        """Combine the digests of the tasks' results, in the order of the tasks.
+
+        Args:
+            parts: The digest of each task's result, as a `tidegate.Digest`.
+
+        Returns:
+            The digest of the whole result.
+        """
+        whole = _tidegate.Digest(self.schema)
+        for part in parts:
+            whole.append(part)
+        return whole
+
+    def explain(self) -> str:
+        """Explain the plan: the call, the slices, and what the tasks read."""
+        lines = [self._call.explanation.rstrip("\n"), self._of_tasks()]
+        lines += [self._of_side(side) for side in self._sides]
+        return "\n".join(lines)
+
+    def _of_tasks(self) -> str:
+        count, largest = len(self.tasks), int(self._sizes.max())
+        cut = f"cut by `{self._sides[0].times.first}` according to file statistics"
+        return f"  tasks      {count:,}, {cut}; the largest reads {largest:,} bytes"
+
+    def _of_side(self, side: Side) -> str:
+        groups = side.groups
+        size, read = int(groups.size.sum()), int(side.reads.sums(groups.size).sum())
+        files = len(side.source.files)
+        line = f"  {side.source.name:<10} {files:,} file{'s' * (files != 1)}, "
+        line += f"{len(groups):,} row groups, {int(groups.rows.sum()):,} rows, {size:,} bytes"
+        if read > size:
+            line += f"; {100 * (read - size) / size:.2g} % of them are read by more than one task"
+        return line
