@@ -274,7 +274,7 @@ def numbered(flights: DataFrame) -> DataFrame:
 
 
 def others(flights: DataFrame) -> DataFrame:
-    """Rename the columns of the right side."""
+    """Rename the right side's columns."""
     columns = F.col("origin").alias("airport"), F.col("sched_dep_utc").alias("earlier")
     return flights.select(*columns, F.col("dep_delay").alias("late"))
 
@@ -286,7 +286,7 @@ def in_the_hours_before() -> Column:
 
 
 def summed(pairs: DataFrame) -> DataFrame:
-    """Aggregate the pairs of each flight."""
+    """Aggregate each flight's pairs."""
     found = pairs.groupBy("row", *BEFORE["columns"]).agg(
         F.count("earlier").alias("flights"),
         F.sum("late").alias("minutes_late"),

@@ -846,9 +846,9 @@ class Operator(Generic[_StatsT_co]):
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
-            TidegateError: The operator is already running, `poll` fails, or punctuations are
+            TidegateError: The operator is already running, `poll` fails, or punctuations were
                 requested but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a `watermark`
+            SchemaError: Punctuations were requested, but the results already have a `watermark`
                 column.
             TypeError: The sink has an unsupported type.
             Exception: The sink raised an exception. The next poll returns the batch that the sink
@@ -898,8 +898,8 @@ class Operator(Generic[_StatsT_co]):
             A context manager that runs the thread.
 
         Raises:
-            TidegateError: Punctuations are requested, but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a `watermark`
+            TidegateError: Punctuations were requested, but the sink is a source.
+            SchemaError: Punctuations were requested, but the results already have a `watermark`
                 column.
             TypeError: The sink has an unsupported type.
         """
@@ -1278,7 +1278,7 @@ class Merge(Operator[_OperatorStats]):
 
 @final
 class MergeReader:
-    """Reads all rows of a merge, independently of other readers.
+    """Reads all rows from a merge, independently of other readers.
 
     `Merge.reader` creates readers.
 
@@ -1364,7 +1364,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
     @property
     def left_sources(self) -> list[Source]:
-        """The sources of the left side.
+        """The sources on the left side.
 
         Raises:
             ClosedError: The join was created before this process was forked.
@@ -1379,7 +1379,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
     @property
     def right_sources(self) -> list[Source]:
-        """The sources of the right side.
+        """The sources on the right side.
 
         Raises:
             ClosedError: The join was created before this process was forked.
@@ -1779,9 +1779,9 @@ class Aggregate(Operator[_AggregateStats]):
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
     late rows. Otherwise, its results are identical, bit for bit, to those of `aggregate` with each
-    source as a stream. The rows of a window are emitted as soon as no source can deliver a row that
-    falls into it. Result rows are ordered by window, then by key. Sessions are ordered by end time,
-    then by key, so that an open session does not hold back others.
+    source as a stream. A window's rows are emitted as soon as no source can deliver a row that
+    falls into the window. Result rows are ordered by window, then by key. Sessions are ordered by
+    end time, then by key, so that an open session does not hold back others.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
     pushes or on the number of threads.

@@ -476,7 +476,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("merge",),
         """
-        The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a stream may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Both None and 0
         mean that the rows are in order.
         """,
@@ -1276,7 +1276,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
+        The maximum time by which rows from an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. To give each side its own value, pass a pair: first the left value,
         then the right one. If a row is further out of order, an `OrderError` is raised. With None,
@@ -1295,7 +1295,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        The maximum time by which rows of a stream may be out of order, as a timedelta, a numpy
+        The maximum time by which rows from a stream may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
         None, a stream that is not known to be in order is sorted in temporary files.
@@ -1464,16 +1464,16 @@ OPTIONS: tuple[Option, ...] = (
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `value`: rows are divided into value slices, and
         the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
-        keys are split by value. If a single value has more rows than a partition should have, the
-        rows of one side are divided further by hash, and the rows of the other side are copied. A
-        full join does not divide single values, because neither side can be copied. `auto`:
-        `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
-        from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
-        assigns value slices to the buckets in turn, to spread out a heavy key's rows. Rows near
-        slice borders are copied. `hybrid` also assigns slices in turn, but starts each key at a
-        different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do
-        not support bands without an end. Without `by`, a join with such a band has a single bucket,
-        and therefore a single task.
+        keys are split by value. If a single value has more rows than a partition should have, one
+        side's rows are divided further by hash, and the other side's rows are copied. A full join
+        does not divide single values, because neither side can be copied. `auto`: `broadcast` if a
+        side is small; otherwise, the division whose fullest partition, estimated from a sample, is
+        the smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
+        to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
+        copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
+        `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support bands
+        without an end. Without `by`, a join with such a band has a single bucket, and therefore a
+        single task.
         """,
         default="'auto'",
     ),

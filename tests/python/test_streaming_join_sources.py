@@ -112,7 +112,7 @@ def test_a_join_says_what_it_does() -> None:
         "  time       right.ts - left.ts in [-1, 1] integer",
         "  key        k",
         "  where      left.l < right.r, on blocks of candidate pairs",
-        "  balance    keys are split once one thread makes 1.2 times the mean number of comparisons",  # noqa: E501 - a line of the text
+        "  balance    keys are split once one thread performs 1.2 times the mean number of comparisons",  # noqa: E501 - a line of the text
         "  sources    2 left, 1 right",
         "  algorithm  PPOIJ, each key on as many threads as its share of the comparisons needs (HP)",  # noqa: E501 - a line of the text
         "  index      the rows of each key and side that later rows may match, in time order",

@@ -258,7 +258,7 @@ class _Join:
             **self.told,
         }
 
-    # The rows of both sides
+    # The rows on both sides
 
     def result(self) -> Steps:
         """Yield the batches of the result, with an occasional None."""

@@ -136,8 +136,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -250,8 +250,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -407,8 +407,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -558,8 +558,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -705,8 +705,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -846,8 +846,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -995,8 +995,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1018,7 +1018,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
-        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another
             argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
@@ -1110,8 +1110,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1134,7 +1134,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
-        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another
             argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
@@ -1245,8 +1245,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1366,8 +1366,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1479,8 +1479,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
@@ -1600,8 +1600,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
@@ -1663,7 +1663,7 @@ def merge(
             streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
@@ -1718,7 +1718,7 @@ def merge_batches(
             streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.

@@ -252,13 +252,13 @@ def check_lateness(
 def in_time_order(
     tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], late: Sequence[Any]
 ) -> str:
-    """Return a line that shows how the rows of each input are brought into time order.
+    """Return a line that shows how each input's rows are brought into time order.
 
     Args:
         tables: The inputs.
         of_each: The name of each input.
         times: The time column of each input.
-        late: The maximum time by which rows of each input may be out of order.
+        late: The maximum time by which rows from each input may be out of order.
     """
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):

@@ -118,7 +118,8 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
-        message = "--partition-by: no column would be left for the files; omit one of the columns"
+        message = "--partition-by: no columns would be left to write to the files; "
+        message += "omit one of the partition columns"
         raise SchemaError(message)
 
 

@@ -494,16 +494,15 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
             divided into value slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by value. If a single value has
-            more rows than a partition should have, the rows of one side are divided further by
-            hash, and the rows of the other side are copied. A full join does not divide single
-            values, because neither side can be copied. `auto`: `broadcast` if a side is small;
-            otherwise, the division whose fullest partition, estimated from a sample, is the
-            smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
-            to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
-            copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
-            `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support
-            bands without an end. Without `by`, a join with such a band has a single bucket, and
-            therefore a single task.
+            more rows than a partition should have, one side's rows are divided further by hash, and
+            the other side's rows are copied. A full join does not divide single values, because
+            neither side can be copied. `auto`: `broadcast` if a side is small; otherwise, the
+            division whose fullest partition, estimated from a sample, is the smallest. For streams,
+            `key` divides the rows only by key. `value` assigns value slices to the buckets in turn,
+            to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid` also
+            assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
+            `by`, and `value` otherwise. `value` and `hybrid` do not support bands without an end.
+            Without `by`, a join with such a band has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this

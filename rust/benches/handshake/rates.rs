@@ -48,7 +48,7 @@ impl Run {
         Run { join, driver, rows, fed: 0 }
     }
 
-    /// Feeds the next rows of both sides to the join.
+    /// Feeds the next rows from both sides to the join.
     fn feed(&mut self, rows: usize, mut each: impl FnMut([u64; 2], Results)) {
         let upto = self.fed + rows;
         while self.fed < upto {

@@ -154,8 +154,8 @@ impl Default for ArrayCopy {
     }
 }
 
-/// A function that receives a callback that releases a producer's memory. The function either calls
-/// the callback or leaks the memory.
+/// A function that receives the callback for releasing a producer's memory. The function either
+/// calls the callback or leaks the memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();

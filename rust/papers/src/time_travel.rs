@@ -45,8 +45,8 @@
 //!
 //! # Trade-offs
 //!
-//! A row needs 16 bytes, plus a third of that for the higher levels. The rows of a key are
-//! scattered across the writer's memory, so each step is likely to wait for memory.
+//! A row needs 16 bytes, plus a third of that for the higher levels. A key's rows are scattered
+//! across the writer's memory, so each step is likely to wait for memory.
 
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, Ordering};
 

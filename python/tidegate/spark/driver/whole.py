@@ -384,7 +384,7 @@ Part = Callable[[pa.Table], tuple[int, int]]
 
 
 def _near(plan: Plan, side: int) -> _Within | _Overlapping:
-    """Return an object that selects the rows of `side` that rows of the other side can match."""
+    """Return an object that selects the rows on `side` that the other side's rows can match."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
         return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))

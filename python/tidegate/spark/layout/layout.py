@@ -29,9 +29,9 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore copies right rows and
 sends each left row only to its home. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. It
-reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row
-that its own rows could match, so each result row is returned once.
+left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. The
+slice reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives
+every row that its own rows could match, so each result row is returned once.
 
 `reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
 row is ever lost.

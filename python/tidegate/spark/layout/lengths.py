@@ -45,7 +45,7 @@ _STEP = 1.25
 
 
 class Side(NamedTuple):
-    """The rows of a side: key hashes, starts and ends."""
+    """One side's rows: key hashes, starts and ends."""
 
     hashes: Integers
     starts: Integers

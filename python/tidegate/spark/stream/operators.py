@@ -1,4 +1,4 @@
-"""The native operators that join or aggregate the rows of one bucket."""
+"""The native operators that join or aggregate one bucket's rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _POSITION = 2
 
 
 class Bucket(Protocol):
-    """The rows of a bucket in a native operator."""
+    """A bucket's rows in a native operator."""
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Push rows of a side that are not late."""
+        """Push the rows from one side that are not late."""
 
     def advance(self, watermark: int) -> None:
         """Advance the watermark. No earlier row will arrive."""
@@ -88,7 +88,7 @@ class Work(Protocol):
         """Return an empty bucket with this number."""
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
-        """Return the rows of a side: the rows at home in the bucket, and the copies."""
+        """Return one side's rows: the rows at home in the bucket, and the copies."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
         """Convert gathered rows to the form that the operator and the store receive."""
@@ -249,7 +249,7 @@ class LeftRows(Condensing):
         self._waiting = work.schemas[RIGHT].empty_table()
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Push rows of a side that are not late."""
+        """Push the rows from one side that are not late."""
         if side == RIGHT and self._work.ties is not None:
             self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([rows])])
         else:
@@ -303,7 +303,7 @@ class Windows:
     slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the slices.
     Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size` microseconds
     long, unless they are sessions. With a `cycle`, a bucket contains all rows in the windows that
-    start in its slices. It also contains some rows of other windows.
+    start in its slices. A bucket also contains some rows from other windows.
     """
 
     schema: pa.Schema

@@ -48,7 +48,7 @@ class InPlaceTask:
             )
 
     def _table(self, batches: list[pa.RecordBatch], side: int) -> pa.Table:
-        """Return the rows of a side in one chunk.
+        """Return one side's rows in one chunk.
 
         Empties the list, so that no row is stored twice.
         """
@@ -61,7 +61,7 @@ class InPlaceTask:
 
 
 def _where(rows: pa.RecordBatch, wanted: np.ndarray) -> pa.RecordBatch:
-    """Return the selected rows. Adjacent rows, such as the rows of one side, are not copied."""
+    """Return the selected rows. Adjacent rows, such as those on one side, are not copied."""
     numbers = np.flatnonzero(wanted)
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))

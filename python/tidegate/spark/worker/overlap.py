@@ -1,4 +1,4 @@
-"""Packs rows that have a start and an end, and joins the rows of a partition.
+"""Packs rows that have a start and an end, and joins the rows in a partition.
 
 An interval join whose ends are computed from columns also has rows with a start and an end.
 """
@@ -136,7 +136,7 @@ def longest(intervals: Intervals, rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class OverlapPacker(Packing):
-    """Divides the rows of one side. Instances are sent to the workers."""
+    """Divides one side's rows. Instances are sent to the workers."""
 
     layout: OverlapLayout
     intervals: Intervals

@@ -1,7 +1,7 @@
 //! Aggregates many sorted streams by key, over sliding windows.
 //!
 //! 1. *Cells* (`folds/tables/cells.rs`): time is divided into slices that all windows share
-//!    ([`Windows`]). The rows of one key in one slice form a cell. The sources are not merged: each
+//!    ([`Windows`]). A key's rows in one slice form a cell. The sources are not merged: each
 //!    source has its own partials. The partials of different sources are first combined in the
 //!    cells. If there are few keys, cells are addressed directly by key (`dense.rs` in the same
 //!    folder).
@@ -22,7 +22,7 @@
 //! # Trade-offs
 //!
 //! In addition to its inputs, the operator stores one state per function and cell (4 to 24 bytes).
-//! A single thread processes all rows of a slice. If there are fewer slices than threads, some
+//! A single thread processes all rows in a slice. If there are fewer slices than threads, some
 //! threads stay idle.
 //!
 //! The operator is described, for streams that have ended, in section 2 of Cederman, Gulisano,
@@ -50,10 +50,10 @@
 //! | `partners/` | functions over a row's partners in a join |
 //! | `all_values/` | functions that need all values of a window, or of a row's partners |
 //!
-//! To add a function, write its state in `states/functions.rs` and `states/words.rs`. Its fold over
-//! partners belongs in `folds/partners/functions.rs`. Then add the function to [`Aggregate`] in
-//! `catalog/aggregate.rs`, and specify its inputs there. All folds, and all other ways to add rows
-//! (`folds/epochs/epoch.rs`), then support the function.
+//! To add a function, write its state in `states/functions.rs` and `states/words.rs`. The
+//! function's fold over partners belongs in `folds/partners/functions.rs`. Then add the function to
+//! [`Aggregate`] in `catalog/aggregate.rs`, and specify its inputs there. All folds, and all other
+//! ways to add rows (`folds/epochs/epoch.rs`), then support the function.
 
 mod all_values;
 mod catalog;

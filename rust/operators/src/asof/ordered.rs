@@ -6,7 +6,7 @@
 //! is *met* when the pass visits it.
 //!
 //! The pass is divided into parts with equal numbers of rows, counting both sides. A part begins
-//! with an empty table of last rows. It remembers the left rows whose keys are not yet in the
+//! with an empty table of last rows. The part remembers the left rows whose keys are not yet in the
 //! table. Once all parts are done, the tables are completed one after the other, each from the
 //! previous table. If a left row's key is missing from its own part's table, the key's last row is
 //! in the previous part's table.
@@ -59,7 +59,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// The rows of both sides, and the criteria for partners.
+/// The rows on both sides, and the criteria for partners.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
     left: JoinColumns<'a>,

@@ -13,7 +13,8 @@ use crate::rows::Side;
 /// The number of pairs in a task. With tasks of this size, a stop is noticed within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
-/// The maximum number of rows in a task. It limits the memory needed for the rows' ranges.
+/// The maximum number of rows in a task. This maximum limits the memory needed for the rows'
+/// ranges.
 const TASK_ROWS: usize = 1 << 14;
 
 /// The maximum numbers of pairs and rows in a task if rows are looked up. In that case, pairs cost
@@ -110,7 +111,7 @@ impl Matches {
         })
     }
 
-    /// Divides the rows of a page into tasks. The number of pairs and rows per task is limited.
+    /// Divides the rows in a page into tasks. The number of pairs and rows per task is limited.
     fn tasks(
         &self,
         page: Range<usize>,

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 /// A join whose rows arrive in epochs, either in merged order or in arrival order. `V` is the type
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
-/// The rows of each side are numbered from 0, starting with the first row that arrives. Results
+/// The rows on each side are numbered from 0, starting with the first row that arrives. Results
 /// identify a row by its *offset*, the distance from the oldest kept row on the same side.
 ///
 /// ```
@@ -31,7 +31,7 @@ use crate::driver::Driver;
 ///         assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
 ///     }
 /// }
-/// // The first row of each side is no longer needed.
+/// // The first row on each side is no longer needed.
 /// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())
@@ -80,7 +80,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         None
     }
 
-    /// Finds the results for more rows of the epoch. If a pause has been requested, this method may
+    /// Finds the results for more rows in the epoch. If a pause has been requested, this method may
     /// return no results. After an error, the join can no longer be used.
     fn advance(
         &mut self,

@@ -1,4 +1,4 @@
-//! Merges the rows of all sources. Each source adds its own rows.
+//! Merges the rows from all sources. Each source adds its own rows.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

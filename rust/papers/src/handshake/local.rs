@@ -1,4 +1,4 @@
-//! The rows that a node keeps from one side. They are stored in columns and can be looked up by
+//! The rows that a node keeps from one side. The rows are stored in columns and can be looked up by
 //! value through an index.
 
 use std::ops::Range;
@@ -95,7 +95,7 @@ impl<C: Columns> LocalWindow<C> {
             + self.index.as_ref().map_or(0, Index::memory)
     }
 
-    /// Appends the rows of a chunk.
+    /// Appends the rows in a chunk.
     pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
         debug_assert!(
             self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number)

@@ -43,8 +43,9 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// The conditions used to compare rows. They do not contain any rows. Rows can be looked up by
-    /// the first condition. This is an equality if there is one, and a band otherwise.
+    /// The conditions used to compare rows. The conditions themselves do not contain any rows. Rows
+    /// can be looked up by the first condition. This is an equality if there is one, and a band
+    /// otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,

@@ -13,8 +13,8 @@ use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
 /// In deciding when to check for memory that can be freed, a dropped source counts as this many
-/// nodes. The number is large enough for the source's rows to be freed eventually. It is small
-/// enough that dropping 60 000 sources does not cause 60 000 checks of every source.
+/// nodes. The number is large enough for the source's rows to be freed eventually. The number is
+/// small enough that dropping 60 000 sources does not cause 60 000 checks of every source.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.

@@ -72,7 +72,7 @@ impl<R> Next<R> {
 /// unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Rejection<R> {
-    /// The row, or the first row of the run, is before the promised time.
+    /// The row, or the first row in the run, is before the promised time.
     Late {
         /// The smallest event time of the row or run.
         ts: i64,

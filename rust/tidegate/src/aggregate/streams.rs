@@ -104,7 +104,7 @@ impl Streams {
         })
     }
 
-    /// Returns the rows of one table, in their original order.
+    /// Returns the rows in one table, in their original order.
     pub(crate) fn in_row_order(
         table: &Table,
         of: &InputPlan,

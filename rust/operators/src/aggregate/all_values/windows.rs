@@ -9,7 +9,7 @@ use crate::matches::{MAX_ROWS, Run};
 use crate::order::{Groups, JoinColumns};
 use tidegate_structures::memory;
 
-/// The rows of several sources, sorted by key and then in merged order.
+/// The rows from several sources, sorted by key and then in merged order.
 ///
 /// This example counts the distinct values of a window:
 ///
@@ -42,7 +42,7 @@ pub struct WindowRows {
 }
 
 impl WindowRows {
-    /// Sorts the rows of all sources by key. Keys must be less than `key_count`.
+    /// Sorts the rows from all sources by key. Keys must be less than `key_count`.
     ///
     /// # Panics
     ///

@@ -32,10 +32,10 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
 pub enum RowOrder {
     /// The function accepts rows in any order. States can be combined in any order, too.
     Any,
-    /// The function needs the rows of each source in time order, and has one state per source. The
-    /// states of a slice are combined in source order.
+    /// The function needs the rows from each source in time order, and has one state per source.
+    /// The states of a slice are combined in source order.
     Source,
-    /// The function needs the rows of all sources in merged order: by time, source and position.
+    /// The function needs the rows from all sources in merged order: by time, source and position.
     Merged,
 }
 

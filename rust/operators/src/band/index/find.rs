@@ -46,7 +46,7 @@ pub trait Find: Send + Sync {
     /// completely.
     fn refill(&mut self, rows: &Rows, side: usize);
 
-    /// Records that the rows of a side before `first` are no longer searched for. If `is_all` is
+    /// Records that the rows on a side before `first` are no longer searched for. If `is_all` is
     /// `true`, the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
@@ -178,7 +178,7 @@ impl Rows {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();
-            // 1. The rows of each side probe the other side's index together, and the other bands
+            // 1. The rows on each side probe the other side's index together, and the other bands
             //    are checked.
             let (from, to) = (self.epoch.before(some.start), self.epoch.before(some.end));
             let mut compared = 0;
@@ -239,7 +239,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all unindexed
+    /// Returns whether a row in the epoch and an earlier row satisfy the bands of all unindexed
     /// columns.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {

@@ -49,7 +49,7 @@ impl Rows {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }
     }
 
-    /// Returns a row of the epoch: its side, the low bits of its number, its code if it can match
+    /// Returns a row in the epoch: its side, the low bits of its number, its code if it can match
     /// anything, and its probe.
     #[inline]
     pub fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {

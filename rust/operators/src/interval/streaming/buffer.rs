@@ -180,7 +180,7 @@ impl Cells {
     }
 
     /// Moves all buffers into as few cells as possible, dropping the rows before the `oldest` row
-    /// of each side.
+    /// on each side.
     pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
         let mut packed = Cells::default();
         for (buffer, oldest) in buffers {

@@ -152,7 +152,7 @@ impl<R: Run> BlockSource<R> {
         self.promised
     }
 
-    /// Adds a run. The rows of the run must be sorted by time, and none may be before the promised
+    /// Adds a run. The rows in the run must be sorted by time, and none may be before the promised
     /// time. If a run violates these rules or there is no memory for it, it is rejected and
     /// returned.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {

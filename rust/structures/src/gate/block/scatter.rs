@@ -474,7 +474,7 @@ mod tests {
 
     type Merge<L> = fn(&mut Scatter<L>, &[(RowId, &[i64])], &mut [i64], &mut [L]);
 
-    /// Returns the rows of a slab, merged by `merge`.
+    /// Returns the rows in a slab, merged by `merge`.
     fn merged<L: Label>(columns: &[Vec<i64>], merge: Merge<L>) -> Vec<(i64, L)> {
         let pieces: Vec<_> = columns
             .iter()

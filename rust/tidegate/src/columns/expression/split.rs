@@ -42,8 +42,8 @@ pub(super) struct Pushable {
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison that is pushed down into a scan. It compares a number from one side with a number
-/// from the other.
+/// A comparison that is pushed down into a scan. The comparison is between a number from one side
+/// and a number from the other.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,

@@ -2,7 +2,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `rows.rs`, `groups.rs` | the rows of an epoch; their keys in order |
+//! | `rows.rs`, `groups.rs` | the rows in an epoch; their keys in order |
 //! | `chosen.rs` | the rows that functions have chosen |
 //! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |

@@ -122,7 +122,7 @@ fn join(
     };
     let place = match plan.asof.strategy {
         Strategy::Backward => "a left row at the position of its time",
-        _ => "a left row at the position of the time from which no later row is nearer",
+        _ => "a left row at the position of the time after which no row can be nearer",
     };
     let threads = query.options.threads;
     let columns = plan.join.columns.len();

@@ -145,7 +145,7 @@ fn join(
     lines.extend(bounded.describe(plan.unit));
     if is_asked || parallelism == Parallelism::Hybrid {
         lines.push(format!(
-            "  balance    keys are split once one thread makes {load_factor} times the mean number of comparisons"
+            "  balance    keys are split once one thread performs {load_factor} times the mean number of comparisons"
         ));
     }
     let identity = query.stream_identity(&bounded, &left, &right);

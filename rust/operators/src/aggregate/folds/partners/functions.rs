@@ -43,7 +43,7 @@ impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
     }
 }
 
-/// A function that can be folded in panes.
+/// A function that can be folded by pane.
 pub(in crate::aggregate) trait InPanes: StoredFunction {
     /// Functions in the same family have the same states for the same rows.
     type Family: 'static;

@@ -26,7 +26,7 @@ const MOST_KEYS: usize = 1 << 13;
 /// absent. A combination takes a tenth of the time needed to add a row.
 const KEYS_A_ROW: usize = 4;
 
-/// The rows of a part, sorted by slice and then by source.
+/// The rows in a part, sorted by slice and then by source.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Dense {
     /// One more than the largest key.
@@ -105,7 +105,7 @@ impl Dense {
         Some((part, Dense { key_count, runs, slices, rows: rows_of }))
     }
 
-    /// Returns the rows of each slice, source by source.
+    /// Returns the rows in each slice, source by source.
     pub(in crate::aggregate) fn runs(
         &self,
     ) -> impl Iterator<Item = impl Iterator<Item = (usize, Range<usize>)>> {
