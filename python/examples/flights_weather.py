@@ -2,9 +2,9 @@
 
 1. For every flight in 2013 from EWR, JFK and LGA, the script finds the flights from the same
    airport in the preceding six hours. It computes the number of these flights, their total delay in
-   minutes, and the longest delay. It does so in three ways: with `tidegate.spark.interval_join` and
-   `aggs`, with Spark's own join and time bins, as an expert would write it, and with Spark's own
-   join as most people would first write it.
+   minutes, and the longest delay. The script does so in three ways: with
+   `tidegate.spark.interval_join` and `aggs`, with Spark's own join and time bins, as an expert
+   would write it, and with Spark's own join as most people would first write it.
 2. For every flight, the script finds the last weather observation at its airport in the preceding
    hour. The script does this in three ways: with `tidegate.spark.interval_join`, with Spark's own
    join and time bins, and without Spark.

@@ -1407,7 +1407,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The number of partitions. The default depends on the numbers of cores and rows. A side that
         is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some of them are merged. For streams, `partitions` is the number of buckets that keys are
+        some partitions are merged. For streams, `partitions` is the number of buckets that keys are
         divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
         at most 64. A restarted query must use the same number.
         """,
@@ -1420,7 +1420,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The number of partitions. The default depends on the numbers of cores and rows. A side that
         is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some of them are merged.
+        some partitions are merged.
         """,
         default="None",
     ),
@@ -1491,13 +1491,14 @@ OPTIONS: tuple[Option, ...] = (
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
-        both sides if they are balanced and each partition contains all rows with its keys. If not,
-        `auto` uses the division whose fullest partition is the smallest in a sample. Without `by`,
-        `auto` uses time slices. For streams, `key` divides the rows only by key. `time` assigns
-        time slices to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
-        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
+        both sides if they are balanced and each partition contains all rows with its keys. If they
+        are not, `auto` uses the division whose fullest partition is the smallest in a sample.
+        Without `by`, `auto` uses time slices. For streams, `key` divides the rows only by key.
+        `time` assigns time slices to the buckets in turn, and copies all right rows within
+        `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+        different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with `by`,
+        and `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
+        therefore a single task.
         """,
         default="'auto'",
     ),

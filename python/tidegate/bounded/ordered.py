@@ -190,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order. A table that can be reread is read to determine this."""
+        """Whether the times are in order. To determine this, a table that can be reread is read."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order

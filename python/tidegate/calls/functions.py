@@ -76,7 +76,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several nearest candidates have the same
-    time, the last one matches if that time is before `l.on`, and the first one if that time is
+    time, the match is the last one if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
@@ -202,7 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several nearest candidates have the same
-    time, the last one matches if that time is before `l.on`, and the first one if that time is
+    time, the match is the last one if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,

@@ -157,8 +157,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -316,8 +316,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -483,8 +483,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -588,8 +588,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
     last. Structs are compared field by field, and arrays and maps element by element. If several
-    nearest candidates have the same time, the last one matches if that time is before `l.on`, and
-    the first one if that time is after `l.on`. A time equal to `l.on` counts as earlier, unless
+    nearest candidates have the same time, the match is the last one if that time is before `l.on`,
+    and the first one if that time is after `l.on`. A time equal to `l.on` counts as earlier, unless
     `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
@@ -648,8 +648,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
@@ -662,13 +662,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
             keys are split by time. `auto` selects `broadcast` if the right side is small.
             Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
-            each partition contains all rows with its keys. If not, `auto` uses the division whose
-            fullest partition is the smallest in a sample. Without `by`, `auto` uses time slices.
-            For streams, `key` divides the rows only by key. `time` assigns time slices to the
-            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
-            assigns slices in turn, but starts each key at a different bucket. Both `time` and
-            `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-            neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
+            each partition contains all rows with its keys. If they are not, `auto` uses the
+            division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
+            time slices. For streams, `key` divides the rows only by key. `time` assigns time slices
+            to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+            `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both
+            `time` and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time`
+            otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
+            therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -824,7 +825,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged.
+            number. In that case, some partitions are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows

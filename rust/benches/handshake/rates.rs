@@ -16,7 +16,7 @@ use crate::workload::{Rows, Test};
 /// The number of rows per epoch.
 const EPOCH: usize = 4096;
 
-/// A variant: its name, condition and algorithm, and whether its results are ordered. Ordered
+/// A variant: its name, condition and algorithm, and a flag for ordered results. Ordered
 /// results require punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 

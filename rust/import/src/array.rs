@@ -1,8 +1,9 @@
 //! Checks arrays and copies their structures. arrow-rs then reads only the copies.
 //!
-//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. If
-//! arrow-rs reads a buffer before it checks the alignment, the copy has its own aligned version of
-//! the buffer. The copy keeps the exported array and the producer's memory alive.
+//! The copy has exactly the required lengths. The copy's null count is unset, so arrow-rs computes
+//! the count. If arrow-rs reads a buffer before it checks the alignment, the copy has its own
+//! aligned version of the buffer. The copy keeps the exported array and the producer's memory
+//! alive.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};

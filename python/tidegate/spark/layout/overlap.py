@@ -157,7 +157,7 @@ class OverlapLayout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides have copied rows. If so, copies must be marked."""
+        """Return whether both sides have copied rows, which means that copies must be marked."""
         cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}

@@ -213,12 +213,12 @@ class Snapshot(NamedTuple):
 
 
 class Condensing(ABC):
-    """A bucket whose state can be smaller than the rows whose times still matter."""
+    """A bucket whose state may need fewer rows than their times suggest."""
 
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Return whether a snapshot can be smaller than the rows whose times still matter."""
+        """Return whether a snapshot may need fewer rows than their times suggest."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -277,7 +277,7 @@ class LeftRows(Condensing):
 
     @property
     def condenses(self) -> bool:
-        """Return whether a snapshot can be smaller than the rows whose times still matter."""
+        """Return whether a snapshot may need fewer rows than their times suggest."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:

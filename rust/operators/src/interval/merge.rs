@@ -36,7 +36,7 @@ pub(super) fn distances(
     reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
-/// Returns the matches of all left rows, and where each key's right rows start. The times of
+/// Returns the matches of all left rows, and the start of each key's right rows. The times of
 /// both sides must be in nondecreasing order.
 pub(super) fn merge(
     left: JoinColumns<'_>,

@@ -17,7 +17,7 @@ const TASK_PAIRS: u64 = 1 << 24;
 /// ranges.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The maximum numbers of pairs and rows in a task if rows are looked up. In that case, pairs cost
+/// The maximum numbers of pairs and rows in a task if rows are looked up. With lookups, pairs cost
 /// nothing unless a row has many candidates. Comparing the pairs of a task then takes 0.1 s.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 

@@ -59,7 +59,7 @@ pub struct SlidingHandshake<T: Rank> {
     found: Vec<ResultPair>,
     /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
-    /// Rows with results that have not been returned: those from the position `given` onwards, in
+    /// Rows with results that have not been returned: those from position `given` onwards, in
     /// merged order.
     waiting: VecDeque<(i64, Side)>,
     given: u64,

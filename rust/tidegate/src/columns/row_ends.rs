@@ -41,7 +41,7 @@ impl From<Bound> for End {
     }
 }
 
-/// The ends of a join's intervals. At least one of them is computed.
+/// The ends of a join's intervals, at least one of which is computed.
 #[derive(Clone, Debug)]
 pub(crate) struct RowEnds {
     /// `None` for no bound.
@@ -209,7 +209,7 @@ pub(crate) struct Width {
 }
 
 impl Width {
-    /// Returns the rows in a batch for which an end is too far from the row's time. `ts` contains
+    /// Returns the rows in a batch that have an end too far from their own time. `ts` contains
     /// the times of the rows.
     pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
         let mut rows = Vec::new();

@@ -61,7 +61,7 @@ impl<I: WindowIndex> Ahead<I> {
         Ok(())
     }
 
-    /// Removes from the indexes the rows that no row from `next` on can match.
+    /// Removes from the indexes the rows that no row from `next` onwards can match.
     fn leave(&mut self, rows: &Rows, next: usize) {
         let came = rows.epoch.before(next);
         for side in SIDES {

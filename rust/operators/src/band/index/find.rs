@@ -32,8 +32,8 @@ pub trait Find: Send + Sync {
     /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
-    /// Returns the matches of the epoch's rows from `next` on. If the rows have many matches, or if
-    /// the driver is asked to pause, the result covers only some of the rows.
+    /// Returns the matches of the epoch's rows from `next` onwards. If the rows have many matches,
+    /// or if the driver is asked to pause, the result covers only some of the rows.
     fn find(
         &mut self,
         rows: &Rows,
@@ -141,7 +141,7 @@ impl SideCandidates {
         index.find_all(probes, &mut self.numbers, &mut self.ends);
     }
 
-    /// Keeps the candidates for which `agrees` returns `true`. `agrees` receives the position of
+    /// Keeps the candidates that `agrees` accepts. `agrees` receives the position of
     /// the row and the candidate.
     fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
         let (mut at, mut kept) = (0, 0);

@@ -197,7 +197,7 @@ impl Replica {
         }
     }
 
-    /// Removes the candidates that the filter rejects, for the rows from `first_row` on.
+    /// Removes the candidates that the filter rejects, for the rows from `first_row` onwards.
     fn filter(
         &mut self,
         epoch: &KeyedEpoch,

@@ -11,8 +11,8 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// A window is first rebuilt once it has more than twice this many rows. After that, it is rebuilt
-/// each time it doubles in size.
+/// A window is first rebuilt once it has more than twice this many rows. After that, the window is
+/// rebuilt each time it doubles in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// The rows on both sides that one thread keeps.

@@ -18,8 +18,8 @@ const GROUP: usize = 8;
 /// cache lines and still fit in the L1 cache.
 const BLOCK: usize = 1 << 9;
 
-/// Rows in two chunks are also copied together if they are at most this far apart. In that case,
-/// their values are cached or loaded in order.
+/// Rows in two chunks are also copied together if they are at most this far apart. The values of
+/// such close rows are cached or loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// The number of groups that are processed at the same time. While the newest group's values are
