@@ -347,7 +347,7 @@ class Source:
 
     The *watermark* of a source is a promise that no subsequent row has an earlier time. The
     watermark is the latest time so far minus the operator's `lateness`, or the time passed to
-    `advance` if that is later. A row below the watermark is late: it is set aside for
+    `advance` if that is later. A row before the watermark is late: it is set aside for
     `Operator.late`, and does not appear in any result. Whether a row is late depends only on the
     rows from the same source.
 
@@ -508,7 +508,7 @@ class Source:
         Other sources do not wait for an idle source: the operator's watermark is the lowest
         watermark among the sources that are not idle. The source resumes when rows are pushed
         again. The source's watermark is then at least the operator's watermark. In a join, it is
-        also at least the watermark of the source's side. Rows below this watermark are late, as if
+        also at least the watermark of the source's side. Rows before this watermark are late, as if
         the watermark had been passed to `advance`. While all open sources are idle, the operator's
         watermark is the highest of their watermarks.
 
@@ -1489,8 +1489,8 @@ class AsofJoin(StreamJoin):
             `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. An
             as-of join always uses this order.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -1711,8 +1711,8 @@ class IntervalJoin(StreamJoin):
             on the pushes. An unmatched row is emitted once no row from the other side can match it.
             Each row is kept longer, until the other side has passed the row's interval. With
             `aggs`, rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -2010,7 +2010,7 @@ class WindowJoin(StreamJoin):
             window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
-            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
+            stored by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
             condition requires numbers to be equal, rows are looked up in a hash table. Otherwise,
             rows are sorted by their value in the first band, and looked up if only a few rows are
             within reach. `handshake`: the two windows flow past each other through the chain of
@@ -2036,8 +2036,8 @@ class WindowJoin(StreamJoin):
             depend on the merged order, so their pairs are still held back. Pairs joined in the same
             step are then emitted in any order. With `aggs`, rows are emitted in order in either
             case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -2218,8 +2218,8 @@ class BandJoin(StreamJoin):
             depend on the merged order, so their pairs are still held back. Pairs joined in the same
             step are then emitted in any order. Pairs of a self-join are also held back. With
             `aggs`, rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.

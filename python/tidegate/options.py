@@ -1139,7 +1139,7 @@ OPTIONS: tuple[Option, ...] = (
         collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
         into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
-        and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
+        and each row is stored by one thread in the chain (Low-Latency Handshake Join, Figures 12 to
         14). If the condition requires numbers to be equal, rows are looked up in a hash table.
         Otherwise, rows are sorted by their value in the first band, and looked up if only a few
         rows are within reach. `handshake`: the two windows flow past each other through the chain
@@ -1382,7 +1382,7 @@ OPTIONS: tuple[Option, ...] = (
         "bool | None",
         (*OPERATORS,),
         """
-        Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+        Whether each of the operator's worker threads is pinned to a processor. Pinning helps if
         nothing else uses the processors. Otherwise, pinning slows the operator down. Each operator
         pins its first thread to a different processor. The thread that calls the operator is not
         pinned. Threads are never pinned if an aggregate is a Python function. By default, threads

@@ -129,7 +129,7 @@ def of_join(
     Args:
         query: The join.
         plan: The join's plan for these inputs.
-        inputs: The left and the right input.
+        inputs: The left and right inputs.
         reads_times: Whether to read the times if the statistics do not determine their order.
     """
     tables = [one for one in inputs if isinstance(one, OpenTable)]

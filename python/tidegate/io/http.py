@@ -31,7 +31,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the type and the size of the file at each URL."""
+        """Return the type and size of the file at each URL."""
         return [_info(path) for path in paths]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> NoReturn:

@@ -591,7 +591,7 @@ class Plan:
 
     @property
     def home_names(self) -> tuple[str, str]:
-        """Unused names for the columns that mark rows at home, for the left and the right side."""
+        """Unused names for the columns that mark rows at home, for the left and right sides."""
         taken = {*self.columns.left.names, *self.columns.right.names, *self.columns.native}
         longest = max(len(name) for name in taken)
         return "l".ljust(longest + 1, "_"), "r".ljust(longest + 1, "_")

@@ -90,13 +90,13 @@ impl<C: KeptColumns> RowLog<C> {
         number.wrapping_sub(self.first as u32) as usize
     }
 
-    /// Returns the columns of the rows.
+    /// Returns the rows' columns.
     #[inline]
     pub fn columns(&self) -> &C {
         &self.columns
     }
 
-    /// Returns the columns of the rows for modification. The number of rows must stay the same.
+    /// Returns the rows' columns for modification. The number of rows must stay the same.
     #[inline]
     pub fn columns_mut(&mut self) -> &mut C {
         &mut self.columns

@@ -14,7 +14,7 @@
 //!
 //! All trees except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join
 //! on a Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose
-//! tree that the paper compares its own trees with.
+//! tree with which the paper compares its own trees.
 #![doc = include_str!("README.md")]
 
 mod chained;

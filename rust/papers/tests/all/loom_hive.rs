@@ -25,7 +25,7 @@ impl Drop for Window {
     }
 }
 
-/// Returns the key and the number of updates of each window, sorted by key.
+/// Returns each window's key and number of updates, sorted by key.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
     let mut windows: Vec<_> = winset

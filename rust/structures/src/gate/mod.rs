@@ -105,7 +105,7 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, which the source has promised as its lower bound"
+                    "ts {ts} is below {promised}, the lower bound that the source has promised"
                 )
             }
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {

@@ -260,7 +260,7 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Writes the word and the label of each row.
+    /// 1. Writes each row's word and label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
@@ -386,7 +386,7 @@ fn merge_two<L: Label>(
     }
 }
 
-/// Returns the smallest and the largest time of sorted pieces. This function is compiled
+/// Returns the smallest and largest times in sorted pieces. This function is compiled
 /// separately, like `write_labels`.
 #[inline(never)]
 fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {

@@ -42,8 +42,8 @@ pub(super) struct Pushable {
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison that is pushed down into a scan. The comparison is between a number from one side
-/// and a number from the other.
+/// A comparison that is pushed down into a scan. Such a comparison relates a number from one side
+/// to a number from the other.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,

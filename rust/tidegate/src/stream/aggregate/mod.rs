@@ -112,7 +112,7 @@ struct AggregateTactic {
     is_half_done: bool,
 }
 
-/// Returns the name and the stream of each source.
+/// Returns each source's name and stream.
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {

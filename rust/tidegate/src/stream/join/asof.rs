@@ -9,8 +9,8 @@
 //!   be as far away as the partner, so no row that arrives later can be nearer.
 //!
 //! With forward and nearest, an unmatched row is final at its own time plus the tolerance, or at the
-//! end of the stream if there is no tolerance. If its key is null or it can never satisfy the
-//! condition, it is final at its own time.
+//! end of the stream if there is no tolerance. If a row's key is null, or the
+//! row can never satisfy the condition, the row is final at its own time.
 //!
 //! For each key, only the last of the earlier right rows can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.

@@ -303,7 +303,7 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
     }
 }
 
-/// The first or the last partner.
+/// The first or last partner.
 struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfBlocks for End<LAST> {
