@@ -429,7 +429,7 @@ class Source:
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
         """Promise that no subsequent row has a time before `ts`.
 
-        A source without new rows holds back the rows of all other sources, because it may still
+        A source without new rows holds back the rows from all other sources, because it may still
         deliver earlier rows. A call to `advance` promises that no such rows will follow. A time
         before the watermark has no effect.
 
@@ -1175,7 +1175,7 @@ class Operator(Generic[_StatsT_co]):
 
 @final
 class Merge(Operator[_OperatorStats]):
-    """Merge the rows of push sources.
+    """Merge the rows from push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
     source. A row is emitted as soon as no source can deliver a row that precedes it (ScaleJoin,
@@ -1250,7 +1250,7 @@ class Merge(Operator[_OperatorStats]):
         thread. A reader starts with the first row that no reader or poll has received. Readers that
         are created before any row is received therefore receive all rows. A merge that has readers
         cannot itself be polled. Each batch is produced once, by the first reader that needs it, and
-        is kept until the slowest reader has received it. Until then, the rows of the batch count
+        is kept until the slowest reader has received it. Until then, the rows in the batch count
         towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
@@ -1677,7 +1677,7 @@ class IntervalJoin(StreamJoin):
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,
-            and several threads examine each row of a split key. None means 1.2.
+            and several threads examine each row with a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -2020,8 +2020,8 @@ class WindowJoin(StreamJoin):
             These results are released when a snapshot is taken or all sources are closed. Results
             that are held back do not count towards the memory limit. Expired rows are removed when
             further rows arrive, not when sources call `advance`. With `scalejoin-gates` and both
-            handshake joins, threads continue to process the rows of a poll after the poll has
-            returned. With `aggs`, only `auto` is allowed.
+            handshake joins, threads continue to process a poll's rows after the poll has returned.
+            With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The

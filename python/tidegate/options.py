@@ -554,8 +554,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The right side. If one side is a stream and the other side is a table, the call reads the
         table once and sends the whole table to every task of every micro-batch. The results for a
-        row of the stream are then emitted in the micro-batch in which the row arrives. The stream
-        needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        stream row are then emitted in the micro-batch in which the row arrives. The stream needs no
+        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -967,7 +967,7 @@ OPTIONS: tuple[Option, ...] = (
         The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). A thread's
         load is the number of comparisons it performs, divided by the mean over all threads. The
         factor must be at least 1. With a smaller factor, more keys are split, and several threads
-        examine each row of a split key. None means 1.2.
+        examine each row with a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -1149,7 +1149,7 @@ OPTIONS: tuple[Option, ...] = (
         results are released when a snapshot is taken or all sources are closed. Results that are
         held back do not count towards the memory limit. Expired rows are removed when further rows
         arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake joins,
-        threads continue to process the rows of a poll after the poll has returned. With `aggs`,
+        threads continue to process a poll's rows after the poll has returned. With `aggs`,
         only `auto` is allowed.
         """,
         default="'auto'",

@@ -242,7 +242,7 @@ class Ordered:
                     last = batch.column(PLACE)[-1].as_py()
 
     def _of_stretch(self, stretch: Stretch) -> Steps:
-        """Yield the rows of a stretch in order."""
+        """Yield the rows in a stretch in order."""
         table = self.table
         rows = self._placed(self._few_of(stretch))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)

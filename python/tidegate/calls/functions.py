@@ -306,7 +306,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs whose values are close.
+    """Match rows from two inputs whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
     `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
@@ -475,7 +475,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs whose values are close, batch by batch.
+    """Match rows from two inputs whose values are close, batch by batch.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
     `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
@@ -610,7 +610,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs that have the same key and are close in time.
+    """Match rows from two inputs that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
@@ -768,7 +768,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs that have the same key and are close in time, batch by batch.
+    """Match rows from two inputs that have the same key and are close in time, batch by batch.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. Pairs are found before the call
@@ -902,7 +902,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs whose intervals overlap.
+    """Match rows from two inputs whose intervals overlap.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
@@ -1050,7 +1050,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs whose intervals overlap, batch by batch.
+    """Match rows from two inputs whose intervals overlap, batch by batch.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
@@ -1160,7 +1160,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs that fall within each other's sliding windows.
+    """Match rows from two inputs that fall within each other's sliding windows.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
@@ -1301,7 +1301,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs that fall within each other's sliding windows, batch by batch.
+    """Match rows from two inputs that fall within each other's sliding windows, batch by batch.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
@@ -1510,12 +1510,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         Either all time columns or none of them must have a time zone.
 
         Floats are added in an order that does not depend on threads or batches, so results depend
-        only on the data. Within a time slice, the rows of each stream are added in time order, and
-        the streams are combined in order. A window's slices are then combined in two parts, which
-        are divided at the last slice whose number is a multiple of the number of slices per window.
-        Slices in the first part are combined from latest to earliest, and slices in the second part
-        from earliest to latest. A session's rows are added one by one, ordered by time, then
-        stream, then position.
+        only on the data. Within a time slice, the rows from each stream are added in time order,
+        and the streams are combined in order. A window's slices are then combined in two parts,
+        which are divided at the last slice whose number is a multiple of the number of slices per
+        window. Slices in the first part are combined from latest to earliest, and slices in the
+        second part from earliest to latest. A session's rows are added one by one, ordered by time,
+        then stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
         many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
@@ -1671,9 +1671,8 @@ def merge(
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
             one table may use half of the limit. None sets no limit.
 
-    Returns:
-        The rows of all streams. The columns are those of the first stream. The names, types and
-        order of columns must be the same in all streams.
+    Returns: The rows from all streams. The columns are those of the first stream. The names, types
+        and order of columns must be the same in all streams.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the streams have
@@ -1727,9 +1726,9 @@ def merge_batches(
             one table may use half of the limit. None sets no limit.
 
     Returns:
-        A reader for the batches. Together, the batches contain the rows of all streams. The columns
-        are those of the first stream. The names, types and order of columns must be the same in all
-        streams. After an error, the reader is closed.
+        A reader for the batches. Together, the batches contain the rows from all streams. The
+        columns are those of the first stream. The names, types and order of columns must be the
+        same in all streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the streams have

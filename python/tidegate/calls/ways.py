@@ -202,7 +202,7 @@ def _aggregate_in_slices(
 
 
 def _columns_read(plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
-    """Return the rows of each stream, with only the columns that the aggregation reads."""
+    """Return the rows from each stream, with only the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 

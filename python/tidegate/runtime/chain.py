@@ -42,9 +42,10 @@ class Chain:
     needs no `lateness`. The preceding operator's query determines how far out of order times can
     be, and no row is late. A fed source closes when the preceding operator ends.
 
-    As with a single operator, the results depend only on the rows of the outer sources. The results
-    are the same as those of successive calls on tables, each of which processes the previous
-    result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
+    As with a single operator, the results depend only on the rows from the outer sources. The
+    results are the same as those of successive calls on tables, each of which processes the
+    previous result. If an operator has `ordered=False`, it passes on rows with equal times in any
+    order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
     thread. `snapshot` returns one state that covers all operators and the rows in transit between

@@ -72,7 +72,7 @@ the watermark are late. With `late_as`, late rows are also emitted. Which rows a
 on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
 earlier than it was before. A query's watermark is the watermark of its slowest stream, so a silent
 stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
-not delayed, but rows of slower streams may be late. A query's progress includes observed metrics
+not delayed, but rows from slower streams may be late. A query's progress includes observed metrics
 for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the query's watermark. Therefore, no

@@ -61,7 +61,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames that have the same key and are close in time.
+    """Match rows from two DataFrames that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if their keys are equal,
     `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The function returns the same rows as
@@ -104,8 +104,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -251,7 +251,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames that lie in each other's sliding time windows.
+    """Match rows from two DataFrames that lie in each other's sliding time windows.
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for the time WL,
@@ -279,8 +279,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -409,7 +409,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames whose values are close.
+    """Match rows from two DataFrames whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
     `on`, their keys are equal, and `where` holds. The function returns the same rows as
@@ -436,8 +436,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
@@ -570,7 +570,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match each row of one DataFrame with the row of another that is nearest in time.
+    """Match each row in one DataFrame with the row in another that is nearest in time.
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
@@ -619,8 +619,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -735,7 +735,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames whose intervals overlap.
+    """Match rows from two DataFrames whose intervals overlap.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
@@ -788,8 +788,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a

@@ -115,7 +115,7 @@ struct Own {
     cut: Vec<u32>,
 }
 
-/// The node before the first row of a key, at its highest level. A key that has never had a row has
+/// The node before a key's first row, at its highest level. A key that has never had a row has
 /// no such node.
 #[derive(Debug)]
 struct KeyHead(AtomicU32);

@@ -371,7 +371,7 @@ class _Task:
     call: Call
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition in chunks."""
+        """Join the rows in a Spark partition in chunks."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
         part_for = self.near.parts(whole)
         for rows in _chunks(batches):

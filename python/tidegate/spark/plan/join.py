@@ -131,7 +131,7 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
             remedy = "make the stream the left side"
         message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
-        message += "later rows can always match a row of the table; "
+        message += "later rows can always match a row in the table; "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
@@ -164,7 +164,7 @@ def _check_streams(plan: Plan) -> None:
     _check_ends(plan)
     if plan.query.aggs and plan.time[1].upper is None:
         message = "upper: without an upper bound, later right rows can always match, "
-        message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
+        message += "so no left row in a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
@@ -585,7 +585,7 @@ class Plan:
 
     @property
     def is_sliced(self) -> bool:
-        """Return whether rows of streams are divided by time or value, with or without keys."""
+        """Return whether rows from streams are divided by time or value, with or without keys."""
         asked = self.parallelism in (self.query.divided, "hybrid") or not self.native.keys
         return asked and self.reach.width is not None
 

@@ -347,7 +347,7 @@ class Windows:
         return windows.filter(pa.array(self.cycle.partition_of[slices] == number))
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:  # noqa: ARG002 - there is one
-        """Return the rows of both tables."""
+        """Return the rows from both tables."""
         return pa.concat_tables([home, copies])
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
@@ -357,7 +357,7 @@ class Windows:
         return _one_batch(rows)
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
-        """Always None, because no row of an aggregation has an end."""
+        """Always None, because no row in an aggregation has an end."""
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:

@@ -369,7 +369,7 @@ class Processor(StatefulProcessor):
         if times.null_count:
             name = schema.names[self._work.times[side]]
             message = f"{self._work.names[side]}: column {name!r} has a null, "
-            message += "but each row of a stream needs a time; filter such rows out"
+            message += "but each row in a stream needs a time; filter such rows out"
             raise tidegate.TidegateError(message)
         is_late = pc.less(times, watermark)
         if not pc.any(is_late).as_py():

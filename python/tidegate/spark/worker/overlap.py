@@ -142,7 +142,7 @@ class OverlapPacker(Packing):
     intervals: Intervals
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         for every in self.collected(batches):
             rows, buckets, hashes = self.parts(every)
             of_layout = Rows(buckets, *self.intervals.of(rows), hashes)

@@ -70,7 +70,7 @@ class Packing:
     extra: int = field(kw_only=True)
 
     def collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a Spark partition in batches that are divided together."""
+        """Yield a Spark partition's rows in batches that are divided together."""
         collected: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -136,7 +136,7 @@ class Packer(Packing):
     axis: Axis
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         for every in self.collected(batches):
             rows, buckets, hashes = self.parts(every)
             yield from self.sent(rows, *self._slices(rows, buckets, hashes))

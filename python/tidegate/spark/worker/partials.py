@@ -204,7 +204,7 @@ class PartialsPacker:
     where: RightWhere | None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         layout = self.packer.layout
         for batch in self.packer.collected(batches):
             every = batch if self.where is None else self.where.passing(batch)

@@ -169,7 +169,7 @@ class Task:
     order: Order | None = None
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition, which may contain several layout partitions."""
+        """Join the rows in a Spark partition, which may contain several layout partitions."""
         for packs in by_partition(batches):
             yield from self._joined(packs)
 

@@ -24,7 +24,7 @@ struct Session {
     key: u32,
 }
 
-/// Returns whether a row extends a session. The row must not be earlier than the last row of the
+/// Returns whether a row extends a session. The row must not be earlier than the last row in the
 /// session.
 pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
     ts.abs_diff(last) < gap.unsigned_abs()

@@ -1,9 +1,9 @@
 //! Finds partners in a single pass over both sides, which must be in time order.
 //!
-//! When the pass visits a right row, that row becomes the last row of its key. A left row's partner
-//! is the last row of its key at that moment. To find partners before left rows, the pass runs
-//! forward in time; to find partners after left rows, it runs backward. In either direction, a row
-//! is *met* when the pass visits it.
+//! When the pass visits a right row, that row becomes the last row with its key. A left row's
+//! partner is the last row with its key at that moment. To find partners before left rows, the pass
+//! runs forward in time; to find partners after left rows, it runs backward. In either direction, a
+//! row is *met* when the pass visits it.
 //!
 //! The pass is divided into parts with equal numbers of rows, counting both sides. A part begins
 //! with an empty table of last rows. The part remembers the left rows whose keys are not yet in the

@@ -336,7 +336,7 @@ fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bo
     }
 }
 
-/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each
+/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows in each
 /// timeline.
 #[inline(always)]
 fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {

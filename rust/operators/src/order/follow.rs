@@ -28,7 +28,7 @@ pub(crate) trait Follow: Sync {
     /// The type of results. Rows without a key get the default value.
     type Output: Value;
 
-    /// Returns the initial position for the first row of a key.
+    /// Returns the initial position for a key's first row.
     fn begin(&self, key: u32) -> Self::Place;
 
     /// Returns the result for the row with this number and time. `place` contains the position

@@ -38,7 +38,7 @@ use crate::driver::Driver;
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows. The arguments are the time and side of each row, and
-    /// the values on both sides. In merged order, a row must not be earlier than any row of an
+    /// the values on both sides. In merged order, a row must not be earlier than any row in an
     /// earlier epoch. In arrival order, all left rows precede all right rows, regardless of their
     /// times.
     ///
@@ -74,7 +74,7 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         self.is_done()
     }
 
-    /// Returns a time up to which all results have been returned. This time is needed if rows of
+    /// Returns a time up to which all results have been returned. This time is needed if rows from
     /// several epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None

@@ -29,7 +29,7 @@ pub struct LateRow {
     pub watermark: i64,
 }
 
-/// Rows in time order. No later row of the source can precede these rows.
+/// Rows in time order. No later row from the source can precede these rows.
 #[derive(Debug)]
 pub enum ReleasedRows<P> {
     /// Adjacent rows of one push.
@@ -139,7 +139,7 @@ impl<P: PushedRows> PushPart<'_, P> {
     }
 }
 
-/// Merges the rows of several pushes by time. Rows with equal times stay in push order.
+/// Merges the rows from several pushes by time. Rows with equal times stay in push order.
 fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());

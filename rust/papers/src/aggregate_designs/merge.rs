@@ -37,7 +37,7 @@ impl<Q: QueueEnd> Drop for Input<Q> {
 
 /// Returns one stage per source and a function. Each stage adds its source's rows to a queue, and
 /// the function returns all rows in merged order. Once every queue contains a row, the next row is
-/// chosen from the first rows of all queues.
+/// chosen from the first rows in all queues.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {

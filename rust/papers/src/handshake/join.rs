@@ -183,7 +183,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Adds rows, in merged order, after those that are in flight. The arguments are the time and
-    /// side of each row, and the columns for each side. No row may precede a row of an earlier
+    /// side of each row, and the columns for each side. No row may precede a row in an earlier
     /// epoch.
     ///
     /// # Panics

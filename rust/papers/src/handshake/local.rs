@@ -16,7 +16,7 @@ const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
-/// Rows of one side that travel through the chain, in order.
+/// Rows from one side that travel through the chain, in order.
 #[derive(Debug)]
 pub(super) struct Chunk<C> {
     /// The node that keeps the rows.
@@ -40,7 +40,7 @@ impl<C> Chunk<C> {
     }
 }
 
-/// Rows of one side, in order. Rows are appended at the end and removed from the front.
+/// Rows on one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
     /// Rows before `start` have been removed. Memory used by removed rows is freed once at least

@@ -15,7 +15,7 @@ pub(super) struct Queue {
     /// available.
     pub(super) next: usize,
     rows: usize,
-    /// The first row of each active task, oldest first.
+    /// The first row in each active task, oldest first.
     pub(super) active: Vec<usize>,
     /// True if no tasks are handed out until the active ones have finished and the merging thread
     /// has confirmed this.

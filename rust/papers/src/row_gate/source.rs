@@ -157,8 +157,8 @@ impl<T: Send + Sync> Source<T> {
     /// Promises that no later row has a `ts` below this one. If a previous promise was higher, it
     /// remains in effect.
     ///
-    /// A source without new rows holds back the rows of all other sources. After this promise, rows
-    /// of other sources before `ts` no longer have to wait for this source.
+    /// A source without new rows holds back the rows from all other sources. After this promise,
+    /// rows from other sources before `ts` no longer have to wait for this source.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.

@@ -1,4 +1,4 @@
-//! Tree indexes for the rows of a sliding window. All of them are
+//! Tree indexes for the rows in a sliding window. All of them are
 //! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and return the same rows:
 //!
 //! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s. Rows are

@@ -1,4 +1,4 @@
-//! Indexes that look up the rows of a sliding window by value. Rows are inserted and removed
+//! Indexes that look up the rows in a sliding window by value. Rows are inserted and removed
 //! continuously, and are looked up by range.
 //!
 //! ```text

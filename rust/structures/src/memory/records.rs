@@ -92,7 +92,7 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ) -> (usize, bool);
 }
 
-/// Writes the rows of the columns as records. All columns must have the same length.
+/// Writes the columns' rows as records. All columns must have the same length.
 ///
 /// # Panics
 ///

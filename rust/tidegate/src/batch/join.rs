@@ -544,7 +544,7 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Checks that there is enough memory for the rows of a result, given their average size.
+/// Checks that there is enough memory for the rows in a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)

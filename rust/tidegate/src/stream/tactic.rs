@@ -132,7 +132,7 @@ pub(super) struct Common {
     pub(super) query: String,
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,
-    /// The rows of the next epoch, which have been taken from the gate. `rest` is the state of the
+    /// The rows in the next epoch, which have been taken from the gate. `rest` is the state of the
     /// gate after the rows were taken.
     pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,

@@ -89,7 +89,7 @@ impl WindowRows {
         self.runs(page).into_iter().enumerate().filter_map(begins).collect()
     }
 
-    /// Returns the rows of each result in a page.
+    /// Returns the rows for each result in a page.
     fn runs(&self, page: &Page) -> Vec<Run> {
         let mut keys = page.keys[..page.rows].iter();
         let mut runs = Vec::with_capacity(page.rows);

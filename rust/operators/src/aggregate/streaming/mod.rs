@@ -11,7 +11,7 @@
 //! therefore bit-identical, no matter where one epoch ends and the next begins.
 //!
 //! 1. *Open* (`folds/epochs/open.rs`): finds the partial of each row by source, slice and key. The
-//!    rows of different sources are numbered in parallel.
+//!    rows from different sources are numbered in parallel.
 //! 2. *Add* (`add.rs` and `lane.rs` in the same folder): adds rows to the states of partials. Each
 //!    combination of a function and a source is one task.
 //! 3. *Close*: once no more rows in a slice can arrive, combines the partials of all sources into

@@ -29,7 +29,7 @@ pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
 /// Finds the matches of an epoch's rows, using the indexed column.
 pub trait Find: Send + Sync {
-    /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
+    /// Begins an epoch with these rows. All rows in the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
     /// Returns the matches of the epoch's rows from `next` onwards. If the rows have many matches,

@@ -43,7 +43,7 @@ impl Rows {
         self.logs[side].entries(numbers)
     }
 
-    /// Returns the index of the side whose rows are compared with the rows of the given side.
+    /// Returns the index of the side whose rows are compared with the rows on the given side.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }

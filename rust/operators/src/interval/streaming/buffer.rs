@@ -92,7 +92,7 @@ impl Cells {
         self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// Returns how many rows of a buffer, counted from position `from`, arrived before row
+    /// Returns how many rows in a buffer, counted from position `from`, arrived before row
     /// `number`. The code does not branch on the values, because the outcome would be
     /// unpredictable.
     #[inline(always)]

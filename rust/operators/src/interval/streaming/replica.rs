@@ -239,7 +239,7 @@ impl Replica {
         }
     }
 
-    /// Stores the rows of the logs in the buffers, which must be empty.
+    /// Stores the logs' rows in the buffers, which must be empty.
     pub(super) fn restore(
         &mut self,
         me: u16,

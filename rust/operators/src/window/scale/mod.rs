@@ -42,7 +42,7 @@
 //! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows in an epoch
 //! among themselves. Only one thread then pays a row's fixed cost, instead of every thread. This
 //! matters if each row is compared with only a few rows. If few pairs in long windows match, the
-//! rows of the share are grouped into blocks by value. New rows are then looked up in these blocks
+//! rows in the share are grouped into blocks by value. New rows are then looked up in these blocks
 //! ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.

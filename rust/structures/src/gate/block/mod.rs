@@ -206,9 +206,9 @@ impl<R: Run> BlockSource<R> {
     ///
     /// # Panics
     ///
-    /// Panics unless every row of the new source sorts after this source's promise. The time `from`
-    /// must therefore be at least [`promised`](Self::promised). If this source is in the last tier
-    /// and the new source is in the first, `from` must be greater than the promise.
+    /// Panics unless every row from the new source sorts after this source's promise. The time
+    /// `from` must therefore be at least [`promised`](Self::promised). If this source is in the
+    /// last tier and the new source is in the first, `from` must be greater than the promise.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

@@ -123,7 +123,7 @@ impl<L> Default for Scatter<L> {
 pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
-    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
+    /// Writes the rows in `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
     /// stay in the order of the pieces. The id that is passed with a piece is that of the piece's
     /// first row. If a piece's times are not sorted, the output order is unspecified.
     ///
@@ -193,7 +193,7 @@ impl Layout {
 }
 
 impl<L: Label> Scatter<L> {
-    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
+    /// Writes the rows in `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
     /// in the order of the pieces.
     ///
     /// Each piece must be sorted. `ts` and `labels` must have exactly one element per row.
@@ -346,7 +346,7 @@ impl<L: Label> Scatter<L> {
     }
 }
 
-/// Writes the rows of a single piece.
+/// Writes the rows in a single piece.
 fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut [L]) {
     ts.copy_from_slice(times);
     labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));

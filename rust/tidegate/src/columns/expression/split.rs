@@ -87,7 +87,7 @@ impl Scan {
     /// Returns the numbers that each pushed comparison compares, with one number per row. Returns
     /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
     ///
-    /// - A number cannot be computed. The row of this number might not be in any pair.
+    /// - A number cannot be computed. The row with this number might not be in any pair.
     /// - A pair of rows from this call or an earlier one may overflow.
     /// - A number is missing and the residual predicate can fail. A comparison with null yields
     ///   null, and `and` then still evaluates the residual predicate.

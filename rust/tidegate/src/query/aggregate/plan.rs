@@ -455,7 +455,7 @@ fn schema(
 }
 
 impl FunctionsPlan {
-    /// Returns the functions for the rows of one table, and the columns that are read from it.
+    /// Returns the functions for the rows in one table, and the columns that are read from it.
     pub(crate) fn of_table(
         aggregates: &[Aggregate],
         name: &str,

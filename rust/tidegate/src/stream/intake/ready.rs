@@ -61,7 +61,7 @@ impl ReadyRun {
 }
 
 impl ReadyRuns {
-    /// Merges the rows of consecutive blocks, using all threads.
+    /// Merges the rows in consecutive blocks, using all threads.
     pub(crate) fn new(blocks: &[PlannedBlock<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let mut ready = ReadyRuns::unmerged(blocks);
         driver.map_with(

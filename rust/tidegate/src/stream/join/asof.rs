@@ -112,7 +112,7 @@ fn join(
     };
     let keeping = match (plan.asof.strategy, &of_sides, plan.asof.tolerance) {
         (Strategy::Forward, ..) => "right rows until they are ready",
-        (_, Some(_), _) => "the last right row of each key, and the partners of left rows",
+        (_, Some(_), _) => "the last right row for each key, and the partners of left rows",
         (_, None, Some(_)) => {
             "right rows until they are outside the tolerance, because where uses both sides"
         }

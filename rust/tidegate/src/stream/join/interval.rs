@@ -243,7 +243,7 @@ fn index(parallelism: Parallelism) -> &'static str {
             "skip lists of each thread, key and side, which other threads read: the rows that later rows may match, \
              newest first"
         }
-        _ => "the rows of each key and side that later rows may match, in time order",
+        _ => "for each key and side, the rows that later rows may match, in time order",
     }
 }
 

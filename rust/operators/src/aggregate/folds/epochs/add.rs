@@ -38,7 +38,7 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
         places: &'a [Place],
     ) -> Task<'a>;
 
-    /// Returns the state after adding a row of a source.
+    /// Returns the state after adding a row from a source.
     fn added(&self, place: Place, state: StateWords) -> StateWords;
 }
 

@@ -30,8 +30,8 @@ pub trait AddEpoch: Send + Sync {
 /// The value that a function adds to a state for each row.
 pub struct Adder<'a> {
     function: &'a dyn AddRows,
-    /// The source that contains the rows of all other sources in merged order, and the positions of
-    /// these rows. Functions that need merged order use only this source. The other functions
+    /// The source that contains the rows from all other sources in merged order, and the positions
+    /// of these rows. Functions that need merged order use only this source. The other functions
     /// ignore it.
     merged: Option<(usize, &'a [Place])>,
 }
@@ -51,7 +51,7 @@ impl<'a> Adder<'a> {
         Adder { function, merged: merged.map(|places| (sources, places)) }
     }
 
-    /// Returns the state after adding a row of a source.
+    /// Returns the state after adding a row from a source.
     #[inline]
     pub fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
         match self.merged {

@@ -169,7 +169,7 @@ fn fold_places<P: PaneFunction>(
 
 /// Right rows in time order, with the pane that contains each row.
 struct RowsOfPanes<'a> {
-    /// The first row of each pane, and finally the number of rows.
+    /// The first row in each pane, and finally the number of rows.
     borders: &'a [u32],
     keys: &'a [u32],
     key_count: usize,

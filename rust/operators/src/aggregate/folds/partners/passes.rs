@@ -60,7 +60,7 @@ pub(in crate::aggregate) struct Passes<'a> {
     ends: (i64, i64),
     /// The length of intervals, which is also the length of panes.
     length: u64,
-    /// The first right row of each nonempty pane, and finally the number of right rows.
+    /// The first right row in each nonempty pane, and finally the number of right rows.
     borders: Vec<u32>,
 }
 

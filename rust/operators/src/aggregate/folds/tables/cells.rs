@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the rows of the next source, which must be in time order.
+    /// Adds the rows from the next source, which must be in time order.
     fn add(&mut self, ts: &[i64], keys: Option<&[u32]>) {
         let out = &mut self.partial_of[self.filled..][..ts.len()];
         self.filled += ts.len();

@@ -31,7 +31,7 @@ const KEYS_A_ROW: usize = 4;
 pub(in crate::aggregate) struct Dense {
     /// One more than the largest key.
     pub(in crate::aggregate) key_count: usize,
-    /// The rows of each source in a slice.
+    /// The rows from each source in a slice.
     runs: Vec<RowRun>,
     /// The runs of each slice.
     slices: Vec<Range<usize>>,

@@ -49,7 +49,7 @@ pub(crate) struct IntakeState {
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
-    /// Receives the rows of an operator that processes them in arrival order. Otherwise, the rows
+    /// Receives the rows for an operator that processes them in arrival order. Otherwise, the rows
     /// pass through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }
