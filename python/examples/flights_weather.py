@@ -2,9 +2,9 @@
 
 1. For every flight in 2013 from EWR, JFK and LGA, the script finds the flights from the same
    airport in the preceding six hours. It computes the number of these flights, their total delay in
-   minutes, and the longest delay. It does so in three ways: with `tidegate.spark.interval_join` and
-   `aggs`, with Spark's own join and time bins, as an expert would write it, and with Spark's own
-   join as most people would first write it.
+   minutes, and the longest delay. The script does so in three ways: with
+   `tidegate.spark.interval_join` and `aggs`, with Spark's own join and time bins, as an expert
+   would write it, and with Spark's own join as most people would first write it.
 2. For every flight, the script finds the last weather observation at its airport in the preceding
    hour. The script does this in three ways: with `tidegate.spark.interval_join`, with Spark's own
    join and time bins, and without Spark.
@@ -274,7 +274,7 @@ def numbered(flights: DataFrame) -> DataFrame:
 
 
 def others(flights: DataFrame) -> DataFrame:
-    """Rename the columns of the right side."""
+    """Rename the right side's columns."""
     columns = F.col("origin").alias("airport"), F.col("sched_dep_utc").alias("earlier")
     return flights.select(*columns, F.col("dep_delay").alias("late"))
 
@@ -286,7 +286,7 @@ def in_the_hours_before() -> Column:
 
 
 def summed(pairs: DataFrame) -> DataFrame:
-    """Aggregate the pairs of each flight."""
+    """Aggregate each flight's pairs."""
     found = pairs.groupBy("row", *BEFORE["columns"]).agg(
         F.count("earlier").alias("flights"),
         F.sum("late").alias("minutes_late"),

@@ -214,7 +214,7 @@ class Page:
         return self.folder / "index.html"
 
     def add(self, query: str, batch: int, rows: pa.Table) -> None:
-        """Count the rows of a micro-batch."""
+        """Count the rows in a micro-batch."""
         found = rows.filter(rows["late"].is_null())
         with self.lock:
             self.batches[query, batch] = found.num_rows, rows.num_rows - found.num_rows

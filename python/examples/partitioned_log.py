@@ -57,7 +57,7 @@ class Log:
             file.writelines(json.dumps(row) + "\n" for row in rows)
 
     def read(self, topic: str, partition: int, offset: int) -> list[dict[str, Any]]:
-        """Return the next rows of a partition from an offset, or no rows at the partition's end."""
+        """Return a partition's next rows from an offset, or no rows at its end."""
         with self.path(topic, partition).open() as file:
             return [json.loads(line) for line in itertools.islice(file, offset, offset + MOST)]
 

@@ -347,7 +347,7 @@ class Source:
 
     The *watermark* of a source is a promise that no subsequent row has an earlier time. The
     watermark is the latest time so far minus the operator's `lateness`, or the time passed to
-    `advance` if that is later. A row below the watermark is late: it is set aside for
+    `advance` if that is later. A row before the watermark is late: it is set aside for
     `Operator.late`, and does not appear in any result. Whether a row is late depends only on the
     rows from the same source.
 
@@ -429,7 +429,7 @@ class Source:
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
         """Promise that no subsequent row has a time before `ts`.
 
-        A source without new rows holds back the rows of all other sources, because it may still
+        A source without new rows holds back the rows from all other sources, because it may still
         deliver earlier rows. A call to `advance` promises that no such rows will follow. A time
         before the watermark has no effect.
 
@@ -508,7 +508,7 @@ class Source:
         Other sources do not wait for an idle source: the operator's watermark is the lowest
         watermark among the sources that are not idle. The source resumes when rows are pushed
         again. The source's watermark is then at least the operator's watermark. In a join, it is
-        also at least the watermark of the source's side. Rows below this watermark are late, as if
+        also at least the watermark of the source's side. Rows before this watermark are late, as if
         the watermark had been passed to `advance`. While all open sources are idle, the operator's
         watermark is the highest of their watermarks.
 
@@ -846,9 +846,9 @@ class Operator(Generic[_StatsT_co]):
 
         Raises:
             ClosedError: The operator is closed, or was created before this process was forked.
-            TidegateError: The operator is already running, `poll` fails, or punctuations are
+            TidegateError: The operator is already running, `poll` fails, or punctuations were
                 requested but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a `watermark`
+            SchemaError: Punctuations were requested, but the results already have a `watermark`
                 column.
             TypeError: The sink has an unsupported type.
             Exception: The sink raised an exception. The next poll returns the batch that the sink
@@ -898,8 +898,8 @@ class Operator(Generic[_StatsT_co]):
             A context manager that runs the thread.
 
         Raises:
-            TidegateError: Punctuations are requested, but the sink is a source.
-            SchemaError: Punctuations are requested, but the results already have a `watermark`
+            TidegateError: Punctuations were requested, but the sink is a source.
+            SchemaError: Punctuations were requested, but the results already have a `watermark`
                 column.
             TypeError: The sink has an unsupported type.
         """
@@ -1175,7 +1175,7 @@ class Operator(Generic[_StatsT_co]):
 
 @final
 class Merge(Operator[_OperatorStats]):
-    """Merge the rows of push sources.
+    """Merge the rows from push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
     source. A row is emitted as soon as no source can deliver a row that precedes it (ScaleJoin,
@@ -1250,7 +1250,7 @@ class Merge(Operator[_OperatorStats]):
         thread. A reader starts with the first row that no reader or poll has received. Readers that
         are created before any row is received therefore receive all rows. A merge that has readers
         cannot itself be polled. Each batch is produced once, by the first reader that needs it, and
-        is kept until the slowest reader has received it. Until then, the rows of the batch count
+        is kept until the slowest reader has received it. Until then, the rows in the batch count
         towards `memory_limit`. To make feeders wait for slow readers, push with `block=True`.
 
         A snapshot can only be taken when all readers have reached the same row.
@@ -1278,7 +1278,7 @@ class Merge(Operator[_OperatorStats]):
 
 @final
 class MergeReader:
-    """Reads all rows of a merge, independently of other readers.
+    """Reads all rows from a merge, independently of other readers.
 
     `Merge.reader` creates readers.
 
@@ -1364,7 +1364,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
     @property
     def left_sources(self) -> list[Source]:
-        """The sources of the left side.
+        """The sources on the left side.
 
         Raises:
             ClosedError: The join was created before this process was forked.
@@ -1379,7 +1379,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
     @property
     def right_sources(self) -> list[Source]:
-        """The sources of the right side.
+        """The sources on the right side.
 
         Raises:
             ClosedError: The join was created before this process was forked.
@@ -1489,8 +1489,8 @@ class AsofJoin(StreamJoin):
             `memory_limit` property describes how sources share the limit.
         ordered: Whether results are emitted in the order that the class description specifies. An
             as-of join always uses this order.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -1677,7 +1677,7 @@ class IntervalJoin(StreamJoin):
         load_factor: The load at which `hybrid` and `auto` split keys (the threshold of Algorithm
             1). A thread's load is the number of comparisons it performs, divided by the mean over
             all threads. The factor must be at least 1. With a smaller factor, more keys are split,
-            and several threads examine each row of a split key. None means 1.2.
+            and several threads examine each row with a split key. None means 1.2.
         suffix: The suffix to append to the name of a right column if the left side has a column
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
@@ -1711,8 +1711,8 @@ class IntervalJoin(StreamJoin):
             on the pushes. An unmatched row is emitted once no row from the other side can match it.
             Each row is kept longer, until the other side has passed the row's interval. With
             `aggs`, rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -1779,9 +1779,9 @@ class Aggregate(Operator[_AggregateStats]):
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
     late rows. Otherwise, its results are identical, bit for bit, to those of `aggregate` with each
-    source as a stream. The rows of a window are emitted as soon as no source can deliver a row that
-    falls into it. Result rows are ordered by window, then by key. Sessions are ordered by end time,
-    then by key, so that an open session does not hold back others.
+    source as a stream. A window's rows are emitted as soon as no source can deliver a row that
+    falls into the window. Result rows are ordered by window, then by key. Sessions are ordered by
+    end time, then by key, so that an open session does not hold back others.
 
     The emitted rows and their order depend only on the input rows, not on the timing or size of
     pushes or on the number of threads.
@@ -2010,7 +2010,7 @@ class WindowJoin(StreamJoin):
             window that a row is compared with is divided into one piece per thread (CellJoin).
             `three-step`: a single thread makes all comparisons (Kang's procedure).
             `low-latency-handshake`: rows pass quickly through a chain of threads, and each row is
-            stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
+            stored by one thread in the chain (Low-Latency Handshake Join, Figures 12 to 14). If the
             condition requires numbers to be equal, rows are looked up in a hash table. Otherwise,
             rows are sorted by their value in the first band, and looked up if only a few rows are
             within reach. `handshake`: the two windows flow past each other through the chain of
@@ -2020,8 +2020,8 @@ class WindowJoin(StreamJoin):
             These results are released when a snapshot is taken or all sources are closed. Results
             that are held back do not count towards the memory limit. Expired rows are removed when
             further rows arrive, not when sources call `advance`. With `scalejoin-gates` and both
-            handshake joins, threads continue to process the rows of a poll after the poll has
-            returned. With `aggs`, only `auto` is allowed.
+            handshake joins, threads continue to process a poll's rows after the poll has returned.
+            With `aggs`, only `auto` is allowed.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum number of bytes for three kinds of rows: pushed rows that have not
             been joined yet, rows that later rows may match, and late rows. None sets no limit. The
@@ -2036,8 +2036,8 @@ class WindowJoin(StreamJoin):
             depend on the merged order, so their pairs are still held back. Pairs joined in the same
             step are then emitted in any order. With `aggs`, rows are emitted in order in either
             case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.
@@ -2218,8 +2218,8 @@ class BandJoin(StreamJoin):
             depend on the merged order, so their pairs are still held back. Pairs joined in the same
             step are then emitted in any order. Pairs of a self-join are also held back. With
             `aggs`, rows are emitted in order in either case.
-        pin: Whether each worker thread of the operator is pinned to a processor. Pinning helps if
-            nothing else uses the processors. Otherwise, pinning slows the operator down. Each
+        pin: Whether each of the operator's worker threads is pinned to a processor. Pinning helps
+            if nothing else uses the processors. Otherwise, pinning slows the operator down. Each
             operator pins its first thread to a different processor. The thread that calls the
             operator is not pinned. Threads are never pinned if an aggregate is a Python function.
             By default, threads are pinned only in a `WindowJoin` with `scalejoin-gates`.

@@ -432,7 +432,7 @@ def quantile(
         share: The quantile to compute, from 0 (the smallest value) to 1 (the largest value).
         interpolation: The method for a quantile that lies between two values. `linear` interpolates
             between them, as in NumPy. `nearest` uses the nearest value, as in Polars. `lower` and
-            `higher` use the lower or the higher value, and `midpoint` uses their mean.
+            `higher` use the lower or higher value, and `midpoint` uses their mean.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
 

@@ -476,7 +476,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("merge",),
         """
-        The maximum time by which rows of a stream may be out of order: a timedelta, a numpy
+        The maximum time by which rows from a stream may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Both None and 0
         mean that the rows are in order.
         """,
@@ -554,8 +554,8 @@ OPTIONS: tuple[Option, ...] = (
         """
         The right side. If one side is a stream and the other side is a table, the call reads the
         table once and sends the whole table to every task of every micro-batch. The results for a
-        row of the stream are then emitted in the micro-batch in which the row arrives. The stream
-        needs no watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        stream row are then emitted in the micro-batch in which the row arrives. The stream needs no
+        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -967,7 +967,7 @@ OPTIONS: tuple[Option, ...] = (
         The load at which `hybrid` and `auto` split keys (the threshold of Algorithm 1). A thread's
         load is the number of comparisons it performs, divided by the mean over all threads. The
         factor must be at least 1. With a smaller factor, more keys are split, and several threads
-        examine each row of a split key. None means 1.2.
+        examine each row with a split key. None means 1.2.
         """,
         default="None",
     ),
@@ -1139,7 +1139,7 @@ OPTIONS: tuple[Option, ...] = (
         collects the results (SplitJoin). `cell`: the window that a row is compared with is divided
         into one piece per thread (CellJoin). `three-step`: a single thread makes all comparisons
         (Kang's procedure). `low-latency-handshake`: rows pass quickly through a chain of threads,
-        and each row is stored by one thread of the chain (Low-Latency Handshake Join, Figures 12 to
+        and each row is stored by one thread in the chain (Low-Latency Handshake Join, Figures 12 to
         14). If the condition requires numbers to be equal, rows are looked up in a hash table.
         Otherwise, rows are sorted by their value in the first band, and looked up if only a few
         rows are within reach. `handshake`: the two windows flow past each other through the chain
@@ -1149,7 +1149,7 @@ OPTIONS: tuple[Option, ...] = (
         results are released when a snapshot is taken or all sources are closed. Results that are
         held back do not count towards the memory limit. Expired rows are removed when further rows
         arrive, not when sources call `advance`. With `scalejoin-gates` and both handshake joins,
-        threads continue to process the rows of a poll after the poll has returned. With `aggs`,
+        threads continue to process a poll's rows after the poll has returned. With `aggs`,
         only `auto` is allowed.
         """,
         default="'auto'",
@@ -1276,7 +1276,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound | tuple[Bound, Bound]",
         (*JOINS,),
         """
-        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
+        The maximum time by which rows from an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. To give each side its own value, pass a pair: first the left value,
         then the right one. If a row is further out of order, an `OrderError` is raised. With None,
@@ -1295,7 +1295,7 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("aggregate",),
         """
-        The maximum time by which rows of a stream may be out of order, as a timedelta, a numpy
+        The maximum time by which rows from a stream may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
         None, a stream that is not known to be in order is sorted in temporary files.
@@ -1382,7 +1382,7 @@ OPTIONS: tuple[Option, ...] = (
         "bool | None",
         (*OPERATORS,),
         """
-        Whether each worker thread of the operator is pinned to a processor. Pinning helps if
+        Whether each of the operator's worker threads is pinned to a processor. Pinning helps if
         nothing else uses the processors. Otherwise, pinning slows the operator down. Each operator
         pins its first thread to a different processor. The thread that calls the operator is not
         pinned. Threads are never pinned if an aggregate is a Python function. By default, threads
@@ -1407,7 +1407,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The number of partitions. The default depends on the numbers of cores and rows. A side that
         is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some of them are merged. For streams, `partitions` is the number of buckets that keys are
+        some partitions are merged. For streams, `partitions` is the number of buckets that keys are
         divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
         at most 64. A restarted query must use the same number.
         """,
@@ -1420,7 +1420,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The number of partitions. The default depends on the numbers of cores and rows. A side that
         is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some of them are merged.
+        some partitions are merged.
         """,
         default="None",
     ),
@@ -1464,16 +1464,16 @@ OPTIONS: tuple[Option, ...] = (
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
         partitioned by the keys are not shuffled. `value`: rows are divided into value slices, and
         the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
-        keys are split by value. If a single value has more rows than a partition should have, the
-        rows of one side are divided further by hash, and the rows of the other side are copied. A
-        full join does not divide single values, because neither side can be copied. `auto`:
-        `broadcast` if a side is small; otherwise, the division whose fullest partition, estimated
-        from a sample, is the smallest. For streams, `key` divides the rows only by key. `value`
-        assigns value slices to the buckets in turn, to spread out a heavy key's rows. Rows near
-        slice borders are copied. `hybrid` also assigns slices in turn, but starts each key at a
-        different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do
-        not support bands without an end. Without `by`, a join with such a band has a single bucket,
-        and therefore a single task.
+        keys are split by value. If a single value has more rows than a partition should have, one
+        side's rows are divided further by hash, and the other side's rows are copied. A full join
+        does not divide single values, because neither side can be copied. `auto`: `broadcast` if a
+        side is small; otherwise, the division whose fullest partition, estimated from a sample, is
+        the smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
+        to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
+        copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
+        `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support bands
+        without an end. Without `by`, a join with such a band has a single bucket, and therefore a
+        single task.
         """,
         default="'auto'",
     ),
@@ -1491,13 +1491,14 @@ OPTIONS: tuple[Option, ...] = (
         that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
         rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
         `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
-        both sides if they are balanced and each partition contains all rows with its keys. If not,
-        `auto` uses the division whose fullest partition is the smallest in a sample. Without `by`,
-        `auto` uses time slices. For streams, `key` divides the rows only by key. `time` assigns
-        time slices to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-        `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both `time`
-        and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-        neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
+        both sides if they are balanced and each partition contains all rows with its keys. If they
+        are not, `auto` uses the division whose fullest partition is the smallest in a sample.
+        Without `by`, `auto` uses time slices. For streams, `key` divides the rows only by key.
+        `time` assigns time slices to the buckets in turn, and copies all right rows within
+        `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key at a
+        different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with `by`,
+        and `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
+        therefore a single task.
         """,
         default="'auto'",
     ),

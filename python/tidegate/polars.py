@@ -1,7 +1,7 @@
 """Joins as steps of lazy Polars queries.
 
 Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. Each join then becomes a
-step of the query. Polars requests only the columns that later steps read, and stops the join once
+step in the query. Polars requests only the columns that later steps read, and stops the join once
 it has enough rows. Rows are processed batch by batch. If a filter follows the join, only a few rows
 are in memory at a time.
 """

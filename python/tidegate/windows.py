@@ -15,7 +15,7 @@ _MOST = 2**32
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A window that holds the last `count` rows of a side; created by `rows`."""
+    """A window that holds the last `count` rows on one side; created by `rows`."""
 
     count: int
 
@@ -24,7 +24,7 @@ class Rows:
 
 
 def rows(count: SupportsIndex) -> Rows:
-    """Return a window that holds the last `count` rows of a side, in merged order.
+    """Return a window that holds the last `count` rows on one side, in merged order.
 
     Example:
         Each trade with the last quote before it, and each quote with the last trade before it:

@@ -2,7 +2,7 @@
 //! payload.
 //!
 //! The condition consists of two bands, each containing 21 of 10 000 numbers. Each window contains
-//! the last 200 000 rows of its side. The throughput is the number of pairs compared.
+//! the last 200 000 rows on its side. The throughput is the number of pairs compared.
 
 use std::hint::black_box;
 

@@ -739,7 +739,7 @@ def test_chains_of_other_shapes_are_refused():
         tg.Chain(last, {last: first})
     with pytest.raises(TypeError, match=r"expected an operator that feeds a source, .* got int"):
         tg.Chain(last, {last.sources[0]: 7})
-    with pytest.raises(tg.TidegateError, match="does not belong to any operator of the chain"):
+    with pytest.raises(tg.TidegateError, match="does not belong to any operator in the chain"):
         tg.Chain(last, {sorted_out(first).sources[0]: first})
     two = tg.Merge(first.schema, sources=2)
     with pytest.raises(tg.TidegateError, match="feeds two sources or itself"):

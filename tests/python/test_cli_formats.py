@@ -307,7 +307,7 @@ def test_a_folder_is_replaced_only_if_asked_and_only_if_it_is_such_a_folder(fold
         (
             ["--partition-by", "symbol", "--columns", "symbol", "-o", "out"],
             1,
-            "no column would be left",
+            "no columns would be left",
         ),
         (
             ["--partition-by", "symbol", "--follow", "-o", "out"],

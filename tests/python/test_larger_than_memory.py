@@ -21,7 +21,7 @@ from cases import grid
 from tidegate.bounded import shares, sorting
 
 SEEDS = range(campaign.tries(6))
-TOO_LITTLE = re.compile("within reach of one left row|the last right rows of all keys")
+TOO_LITTLE = re.compile("within reach of one left row|the last right rows for all keys")
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 HOWS_AND_SEEDS = grid(how=HOWS, seed=range(campaign.tries(6 if campaign.ALL else 12)))

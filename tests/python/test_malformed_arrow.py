@@ -202,7 +202,9 @@ def test_a_stream_without_its_functions(field):
             setattr(stream, field, None)
             return capsule
 
-    with pytest.raises(SchemaError, match="left: malformed Arrow data: the stream has no function"):
+    with pytest.raises(
+        SchemaError, match="left: malformed Arrow data: the stream lacks a function"
+    ):
         interval_join(Without(*batch()), GOOD, on="ts", lower=0, upper=0)
 
 

@@ -195,7 +195,7 @@ def opened(site: Path, profile: Path, page: str) -> str:
     ("page", "words"),
     [
         ("index.html", "the same, row by row"),
-        ("api/tables.html", "Match rows of two inputs"),
+        ("api/tables.html", "Match rows from two inputs"),
     ],
 )
 def test_a_page_opens_in_a_browser(site, tmp_path, page, words):

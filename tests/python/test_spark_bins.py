@@ -365,7 +365,7 @@ def test_a_null_time_is_refused(spark, side, how, key):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"how": "full"}, "a full join keeps the rows of both sides"),
+        ({"how": "full"}, "a full join keeps rows from both sides"),
         ({"lower": None}, "one end of its interval is missing"),
         ({"upper": None}, "one end of its interval is missing"),
         ({"lower": "-200000d"}, "too far away"),

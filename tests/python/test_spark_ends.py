@@ -252,6 +252,6 @@ def test_bins_need_fixed_ends_and_streams_a_width(spark):
     with pytest.raises(tidegate.TidegateError, match="max_width: it limits ends that are computed"):
         tidegate.spark.interval_join(rates, rates, **query | {"upper": "1s"}, max_width="1s")
     with pytest.raises(
-        tidegate.TidegateError, match="max_width limits how long rows of two streams are kept"
+        tidegate.TidegateError, match="max_width limits how long rows from two streams are kept"
     ):
         tidegate.spark.interval_join(frame, frame, on="ts", lower=0, upper=1, max_width=5)

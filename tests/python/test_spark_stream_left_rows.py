@@ -160,7 +160,7 @@ def test_workers_that_are_killed_cost_no_row(spark, tmp_path):
 @pytest.mark.parametrize(
     ("join", "arguments", "words"),
     [
-        ("interval_join", {**NEAR, "upper": None}, "no left row of a stream is ever final"),
+        ("interval_join", {**NEAR, "upper": None}, "no left row in a stream is ever final"),
         (
             "interval_join",
             {**NEAR, "prevailing": True, "parallelism": "hybrid"},

@@ -178,7 +178,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             "interval_join",
             "left",
             {**INTERVAL, "parallelism": "key"},
-            "^parallelism 'key' divides the rows of both sides, but left is a stream, and right is",
+            "^parallelism 'key' divides the rows on both sides, but left is a stream, and right is",
         ),
         (
             "interval_join",

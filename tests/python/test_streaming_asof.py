@@ -360,7 +360,7 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
         assert "  cost       a poll with final rows" in text
         return next(line for line in text.splitlines() if line.startswith("  memory"))
 
-    assert "the last right row of each key" in memory()
+    assert "the last right row for each key" in memory()
     assert "right rows until they are ready" in memory(strategy="forward")
     assert "there is no tolerance" in memory(where="left.l < right.r")
     assert "until they are outside the tolerance" in memory(where="left.l < right.r", tolerance=3)

@@ -405,7 +405,10 @@ def test_the_memory_limit_holds():
         ({"algorithm": "hash"}, "algorithm must be one of auto, sort, buckets, pim-tree, im-tree"),
         ({"within": -1}, "within must not be negative or NaN, but it is -1 for `x`"),
         ({"window": -1}, "window must not be negative, got -1"),
-        ({"window": (1, rows(1))}, "window: one side is a time and the other a number of rows"),
+        (
+            {"window": (1, rows(1))},
+            "window: one side has a time and the other has a number of rows",
+        ),
         ({"time": "t"}, "left: there is no column `t`, which `time` names"),
     ],
 )

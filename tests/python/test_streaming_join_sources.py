@@ -112,10 +112,10 @@ def test_a_join_says_what_it_does() -> None:
         "  time       right.ts - left.ts in [-1, 1] integer",
         "  key        k",
         "  where      left.l < right.r, on blocks of candidate pairs",
-        "  balance    keys are split once one thread makes 1.2 times the mean number of comparisons",  # noqa: E501 - a line of the text
+        "  balance    keys are split once one thread performs 1.2 times the mean number of comparisons",  # noqa: E501 - a line of the text
         "  sources    2 left, 1 right",
         "  algorithm  PPOIJ, each key on as many threads as its share of the comparisons needs (HP)",  # noqa: E501 - a line of the text
-        "  index      the rows of each key and side that later rows may match, in time order",
+        "  index      for each key and side, the rows that later rows may match, in time order",
         "  threads    3",
         "  memory     rows until none can match them any more, plus 40 bytes per row; at most 99 bytes",  # noqa: E501 - a line of the text
         "  output     6 columns, a pair at the position of its later row, once no source can deliver an earlier row",  # noqa: E501 - a line of the text

@@ -409,4 +409,4 @@ def test_explain_says_what_is_kept_and_what_a_poll_costs():
         for line in lines
         if "  memory" in line
     )
-    assert lines[-1].endswith("last matchable time, also with ordered=False")
+    assert lines[-1].endswith("last time at which a right row can match, also with ordered=False")

@@ -284,7 +284,7 @@ def test_too_many_rows_are_refused_whoever_compares(algorithm):
             "5s",
             "window is a duration, but the time columns are integers; give window as an integer",
         ),
-        ((rows(1), 1), "window: one side is a time and the other a number of rows"),
+        ((rows(1), 1), "window: one side has a time and the other has a number of rows"),
         (2**70, "window is 1180591620717411303424 integer, which does not fit 64 bits"),
     ],
 )

@@ -110,7 +110,7 @@ def _run(
 
 
 def _pieces(stream: Ordered, rows: int) -> Steps:
-    """Yield the rows of a stream in small pieces."""
+    """Yield a stream's rows in small pieces."""
     for batch in stream.batches():
         yield None
         if batch is not None:

@@ -60,7 +60,7 @@ def joined(
     Args:
         query: The join.
         plan: The join's plan for these inputs.
-        inputs: The left and the right input.
+        inputs: The left and right inputs.
         limits: The memory limit and the lateness. None means slices of a suitable size, with no
             limit on their windows.
 
@@ -258,7 +258,7 @@ class _Join:
             **self.told,
         }
 
-    # The rows of both sides
+    # The rows on both sides
 
     def result(self) -> Steps:
         """Yield the batches of the result, with an occasional None."""
@@ -541,7 +541,7 @@ class _Join:
             found.append(_Part(batch, starts, starts))
         self.kept_back = sum(part.size for part in found)
         if self.shares.is_bound and self.kept_back > self.shares.window // 3:
-            message = f"{self.query.function}: the last right rows of all keys need "
+            message = f"{self.query.function}: the last right rows for all keys need "
             message += f"{self.kept_back} bytes, more than their share of memory_limit, "
             message += f"which is {self.shares.window // 3} bytes; "
             message += f"raise memory_limit, read fewer columns, or give {self.reach.advice}"

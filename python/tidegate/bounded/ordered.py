@@ -190,7 +190,7 @@ class Ordered:
 
     @functools.cached_property
     def ascends(self) -> bool:
-        """Whether the times are in order. A table that can be reread is read to determine this."""
+        """Whether the times are in order. To determine this, a table that can be reread is read."""
         table = self.table
         if self.lateness is not None or table.is_in_order or not table.is_kept:
             return table.is_in_order
@@ -242,7 +242,7 @@ class Ordered:
                     last = batch.column(PLACE)[-1].as_py()
 
     def _of_stretch(self, stretch: Stretch) -> Steps:
-        """Yield the rows of a stretch in order."""
+        """Yield the rows in a stretch in order."""
         table = self.table
         rows = self._placed(self._few_of(stretch))
         size = sum(group.metadata.num_rows for group in stretch) * row_bytes(self.plain)

@@ -16,8 +16,8 @@ class Result:
     Args:
         schema: The schema of every batch. Dictionaries have 32-bit indices, because the total
             number of distinct values is unknown.
-        batches: An iterator over batches. It occasionally yields None, so that a closed reader is
-            noticed.
+        batches: An iterator over batches. The iterator occasionally yields None, so that a closed
+            reader is noticed.
         stats: A function that returns statistics about the work so far.
         max_rows: The maximum number of rows.
     """

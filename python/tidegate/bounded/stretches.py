@@ -1,6 +1,6 @@
 """Stretches of Parquet files: row groups, or sets of row groups, that do not overlap in time.
 
-The statistics in a file contain the first and the last time of each row group. Row groups that
+A file's statistics contain the first and last times in each row group. Row groups that
 overlap in time form one stretch, and every other row group forms a separate stretch. Each stretch
 can therefore be put in time order independently, and no times need to be read beforehand:
 

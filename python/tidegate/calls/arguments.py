@@ -288,7 +288,7 @@ def _sides(argument: str, left: object, right: object) -> str:
 
 
 def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
-    """Return the names for one side, or an empty list if there are none."""
+    """Return one side's names, or an empty list if there are none."""
     if side is None:
         return []
     return list(side) if isinstance(side, list | tuple) else [side]

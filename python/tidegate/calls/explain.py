@@ -204,7 +204,7 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
     Returns:
         A description that is a few lines long. If a function whose name ends in `_batches` reads
         files, one line shows whether the files are read in full or slice by slice. With a
-        `memory_limit`, this line also shows how the rows of each input are brought into time order.
+        `memory_limit`, this line also shows how each input's rows are brought into time order.
         This requires reading the statistics in Parquet files.
 
     Raises:

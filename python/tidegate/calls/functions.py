@@ -76,7 +76,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several nearest candidates have the same
-    time, the last one matches if that time is before `l.on`, and the first one if that time is
+    time, the match is the last one if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     The as-of join corresponds to `aj` in kdb+, `ASOF JOIN` in DuckDB and `merge_asof` in pandas,
@@ -136,8 +136,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -202,7 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
     and `r.on` is at most `tolerance` away from `l.on` in the direction that `strategy` selects. The
     candidate that is nearest in time is the match. If several nearest candidates have the same
-    time, the last one matches if that time is before `l.on`, and the first one if that time is
+    time, the match is the last one if that time is before `l.on`, and the first one if that time is
     after `l.on`. A time equal to `l.on` is treated as earlier, unless `strategy` is `forward`.
 
     Matching rows are found before the call returns. Result columns are built as you read batches,
@@ -250,8 +250,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -306,7 +306,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs whose values are close.
+    """Match rows from two inputs whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
     `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
@@ -407,8 +407,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -475,7 +475,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs whose values are close, batch by batch.
+    """Match rows from two inputs whose values are close, batch by batch.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
     `on`, `l.by == r.by`, and the rows satisfy `where`. With `time` and `window`, the two rows must
@@ -558,8 +558,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -610,7 +610,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs that have the same key and are close in time.
+    """Match rows from two inputs that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. The function computes the online
@@ -705,8 +705,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -768,7 +768,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs that have the same key and are close in time, batch by batch.
+    """Match rows from two inputs that have the same key and are close in time, batch by batch.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
     `l.on + lower <= r.on <= l.on + upper`, and `where` holds. Pairs are found before the call
@@ -846,8 +846,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -902,7 +902,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs whose intervals overlap.
+    """Match rows from two inputs whose intervals overlap.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
@@ -995,8 +995,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1018,7 +1018,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
-        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another
             argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
 
@@ -1050,7 +1050,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs whose intervals overlap, batch by batch.
+    """Match rows from two inputs whose intervals overlap, batch by batch.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
@@ -1110,8 +1110,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1134,7 +1134,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         MemoryLimitError: The result would have more than `max_rows` rows, or the system is out of
             memory.
         ClosedError: An input is a stream that has already been read, or a stream is passed twice.
-        TidegateError: The start of a row is after its end, `min_overlap` is negative, another
+        TidegateError: A row starts after it ends, `min_overlap` is negative, another
             argument is invalid, an input cannot be read, or `where` overflows or divides by zero.
         TypeError: An argument has the wrong type.
     """
@@ -1160,7 +1160,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
 ) -> pa.Table:
-    """Match rows of two inputs that fall within each other's sliding windows.
+    """Match rows from two inputs that fall within each other's sliding windows.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
@@ -1245,8 +1245,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1301,7 +1301,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
 ) -> BatchReader[_JoinStats]:
-    """Match rows of two inputs that fall within each other's sliding windows, batch by batch.
+    """Match rows from two inputs that fall within each other's sliding windows, batch by batch.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
     == r.by`, and the rows satisfy `where`. With `(WL, WR)`, left rows stay in their window for WL,
@@ -1366,8 +1366,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, inputs may be larger than memory. Rows are then joined in
             time order, as if both inputs had been sorted by time. None sets no limit.
-        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from an input may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. To give each side its own value, pass a pair: first the
             left value, then the right one. If a row is further out of order, an `OrderError` is
             raised. With None, an input that is not known to be in order is sorted in temporary
@@ -1479,8 +1479,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
@@ -1510,12 +1510,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         Either all time columns or none of them must have a time zone.
 
         Floats are added in an order that does not depend on threads or batches, so results depend
-        only on the data. Within a time slice, the rows of each stream are added in time order, and
-        the streams are combined in order. A window's slices are then combined in two parts, which
-        are divided at the last slice whose number is a multiple of the number of slices per window.
-        Slices in the first part are combined from latest to earliest, and slices in the second part
-        from earliest to latest. A session's rows are added one by one, ordered by time, then
-        stream, then position.
+        only on the data. Within a time slice, the rows from each stream are added in time order,
+        and the streams are combined in order. A window's slices are then combined in two parts,
+        which are divided at the last slice whose number is a multiple of the number of slices per
+        window. Slices in the first part are combined from latest to earliest, and slices in the
+        second part from earliest to latest. A session's rows are added one by one, ordered by time,
+        then stream, then position.
 
         The running time is proportional to the number of input and result rows, regardless of how
         many windows contain each row. The call needs memory for the inputs, plus 8 bytes per row
@@ -1600,8 +1600,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows of a stream may be out of order, as a timedelta, a
-            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
+            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
             raised. With None, a stream that is not known to be in order is sorted in temporary
             files.
@@ -1663,7 +1663,7 @@ def merge(
             streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
@@ -1671,9 +1671,8 @@ def merge(
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
             one table may use half of the limit. None sets no limit.
 
-    Returns:
-        The rows of all streams. The columns are those of the first stream. The names, types and
-        order of columns must be the same in all streams.
+    Returns: The rows from all streams. The columns are those of the first stream. The names, types
+        and order of columns must be the same in all streams.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the streams have
@@ -1718,7 +1717,7 @@ def merge_batches(
             streams must have the same columns. If you pass a single path, each file at that path is
             a stream. The streams are numbered from 0 in the order given.
         on: The time column, which must contain integers, dates or timestamps.
-        lateness: The maximum time by which rows of a stream may be out of order: a timedelta, a
+        lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
@@ -1727,9 +1726,9 @@ def merge_batches(
             one table may use half of the limit. None sets no limit.
 
     Returns:
-        A reader for the batches. Together, the batches contain the rows of all streams. The columns
-        are those of the first stream. The names, types and order of columns must be the same in all
-        streams. After an error, the reader is closed.
+        A reader for the batches. Together, the batches contain the rows from all streams. The
+        columns are those of the first stream. The names, types and order of columns must be the
+        same in all streams. After an error, the reader is closed.
 
     Raises:
         SchemaError: The time column is missing or does not contain times, the streams have

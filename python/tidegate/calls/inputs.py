@@ -80,7 +80,7 @@ def _read(every: dict[str, Any]) -> list[Input]:
 
 
 def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
-    """Return the rows of an input; an open table is read first."""
+    """Return an input's rows; an open table is read first."""
     if not isinstance(one, OpenTable):
         return one
     rows = elsewhere(lambda: one.read(columns))
@@ -156,7 +156,7 @@ def _with_one_type(tables: list[Any]) -> list[Any]:
 
 
 def read_streams(streams: Sequence[Any]) -> list[Any]:
-    """Return the rows of streams; open tables are read first."""
+    """Return the rows from streams; open tables are read first."""
     return [
         rows_of(f"streams[{at}]", one, one.schema.names) if isinstance(one, OpenTable) else one
         for at, one in enumerate(streams)

@@ -129,7 +129,7 @@ def of_join(
     Args:
         query: The join.
         plan: The join's plan for these inputs.
-        inputs: The left and the right input.
+        inputs: The left and right inputs.
         reads_times: Whether to read the times if the statistics do not determine their order.
     """
     tables = [one for one in inputs if isinstance(one, OpenTable)]
@@ -202,7 +202,7 @@ def _aggregate_in_slices(
 
 
 def _columns_read(plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
-    """Return the rows of each stream, with only the columns that the aggregation reads."""
+    """Return the rows from each stream, with only the columns that the aggregation reads."""
     of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 
@@ -252,13 +252,13 @@ def check_lateness(
 def in_time_order(
     tables: Sequence[OpenTable], of_each: Sequence[str], times: Sequence[str], late: Sequence[Any]
 ) -> str:
-    """Return a line that shows how the rows of each input are brought into time order.
+    """Return a line that shows how each input's rows are brought into time order.
 
     Args:
         tables: The inputs.
         of_each: The name of each input.
         times: The time column of each input.
-        late: The maximum time by which rows of each input may be out of order.
+        late: The maximum time by which rows from each input may be out of order.
     """
     told = []
     for one, name, on, lateness in zip(tables, of_each, times, late, strict=True):

@@ -1,4 +1,4 @@
-"""Reads rows of CSV files, with specified or inferred column types.
+"""Reads rows from CSV files, with specified or inferred column types.
 
 pyarrow infers the types, with one exception: if a numeric column contains a code such as `007`, it
 becomes a string column, because numbers do not have leading zeros. If rows are read block by block,
@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """Read all rows of a file, because the correct types can be inferred only from all values."""
+    """Read all rows in a file, because the correct types can be inferred only from all values."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a file, using larger blocks if a row does not fit in one."""
+    """Read the rows in a file, using larger blocks if a row does not fit in one."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.
@@ -303,7 +303,7 @@ def first_block(
     types: Mapping[str, pa.DataType] = NO_TYPES,
     block: int = BLOCK_BYTES,
 ) -> pa.RecordBatch:
-    """Return the first few rows of a file, with specified or inferred types."""
+    """Return the first few rows in a file, with specified or inferred types."""
     while True:
         try:
             found = pyarrow.csv.open_csv(

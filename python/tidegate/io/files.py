@@ -143,7 +143,7 @@ class BatchWriter(Protocol):
     """Writes record batches one after another; the result is complete once the writer is closed."""
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch."""
+        """Write the rows in a batch."""
 
     def close(self) -> None:
         """Write the part that ends the file, such as a Parquet footer."""

@@ -31,7 +31,7 @@ class HttpFiles(pafs.FileSystemHandler):  # type: ignore[misc]
         return path
 
     def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
-        """Return the type and the size of the file at each URL."""
+        """Return the type and size of the file at each URL."""
         return [_info(path) for path in paths]
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> NoReturn:
@@ -102,7 +102,7 @@ def _info(url: str) -> pafs.FileInfo:
 
 
 def _measured(url: str) -> tuple[int | None, bool]:
-    """Return a file's length, if the server reports it, and whether ranges can be requested."""
+    """Return a file's length, if the server reports it, and a flag for range support."""
     with _ask(url, "bytes=0-0") as answer:
         total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
         if answer.status == PARTIAL_CONTENT and total.isdigit():

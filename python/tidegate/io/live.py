@@ -346,7 +346,7 @@ class LiveParts:
                 (self._folder / name).unlink()
 
     def _numbers(self, known: Parts) -> range:
-        """Return the part numbers of a state, at most one more than there are files."""
+        """Return a state's part numbers, up to one more than the number of files."""
         return range(1, min(known.parts, len(list(self._folder.iterdir())) + 1) + 1)
 
     def _part(self, number: int) -> Path:

@@ -261,7 +261,7 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
 
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:
-    """Return a table with the rows of several files, one file after another."""
+    """Return a table with the rows from several files, one file after another."""
     found = alike(found)
     schema = found[0].schema
     check_same([piece.names[0] for piece in found], [piece.schema for piece in found])

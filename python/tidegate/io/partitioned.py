@@ -118,7 +118,8 @@ def _check(schema: pa.Schema, by: Sequence[str]) -> None:
             message += "use one whose name does not begin with . or _ and does not contain = or /"
             raise SchemaError(message)
     if len(set(by)) == len(schema.names):
-        message = "--partition-by: no column would be left for the files; omit one of the columns"
+        message = "--partition-by: no columns would be left to write to the files; "
+        message += "omit one of the partition columns"
         raise SchemaError(message)
 
 
@@ -149,7 +150,7 @@ def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder. If it replaces another, only its owner can access it at first."""
+    """Create the new folder, which only its owner can access at first if it replaces another."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 

@@ -1,7 +1,7 @@
 """Finds the row groups of Parquet files that a join can skip, using the statistics of the files.
 
 A row group is skipped if its times show that its rows match no rows in the other side's row groups.
-If the result includes the unmatched rows of a side, all row groups of that side are read.
+If the result includes one side's unmatched rows, all row groups on that side are read.
 """
 
 import json
@@ -83,7 +83,7 @@ def few_of(
     rows: int,
     coded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some of a table's row groups, with only a few batches in memory at a time.
+    """Yield the rows in some of a table's row groups, with only a few batches in memory at a time.
 
     The strings in `coded` columns remain dictionary-encoded.
     """
@@ -272,7 +272,7 @@ def _by_time(sides: "list[_Side]", lower: int | None, upper: int | None, how: st
     step = min(left.step or 1, right.step or 1)
     below = None if lower is None else lower * step
     above = None if upper is None else upper * step
-    # The times on the other side that a row of one side can match.
+    # The times on the other side that a row on one side can match.
     of_left = [_reach(span, below, above) for span in left.spans]
     backward = (None if above is None else -above), (None if below is None else -below)
     of_right = [_reach(span, *backward) for span in right.spans]

@@ -1,4 +1,4 @@
-"""Reads the rows of files, all at once or batch by batch.
+"""Reads rows from files, all at once or batch by batch.
 
 Parquet and Arrow files are read as `pyarrow.dataset` datasets. CSV files and Arrow streams have no
 index, so this module reads them from the beginning. A dataset would infer the types of CSV columns

@@ -42,9 +42,10 @@ class Chain:
     needs no `lateness`. The preceding operator's query determines how far out of order times can
     be, and no row is late. A fed source closes when the preceding operator ends.
 
-    As with a single operator, the results depend only on the rows of the outer sources. The results
-    are the same as those of successive calls on tables, each of which processes the previous
-    result. If an operator has `ordered=False`, it passes on rows with equal times in any order.
+    As with a single operator, the results depend only on the rows from the outer sources. The
+    results are the same as those of successive calls on tables, each of which processes the
+    previous result. If an operator has `ordered=False`, it passes on rows with equal times in any
+    order.
 
     `poll` does all the work on the calling thread. In a `running` block, each operator has its own
     thread. `snapshot` returns one state that covers all operators and the rows in transit between
@@ -79,11 +80,11 @@ class Chain:
     Args:
         last: The operator whose results the chain returns.
         feeds: A mapping from each fed source to the operator that feeds it. The source's time
-            column must be one of the times in that operator's results: `ts` or `ts_right` of a
-            join, or the start or the end of a window. To use the later or earlier time of a pair,
-            pass a tuple of the operator and `"later"` or `"earlier"`. The source's time column is
-            then computed from both times, and the results must not already contain a column with
-            that name.
+            column must be one of the times in that operator's results: `ts` or `ts_right` from a
+            join, or the start or end of a window. To use the later or earlier time of a pair, pass
+            a tuple of the operator and `"later"` or `"earlier"`. The source's time column is then
+            computed from both times, and the results must not already contain a column with that
+            name.
 
     Raises:
         SchemaError: The source's time column is not one of the time columns in the results.
@@ -149,7 +150,7 @@ class Chain:
 
         Raises:
             MemoryLimitError: A batch between two operators is too large for a `memory_limit`.
-            TidegateError: An operator of the chain has failed, or one of its sources was abandoned.
+            TidegateError: An operator in the chain has failed, or one of its sources was abandoned.
         """
         with self._turns.alone():
             operator: Any
@@ -505,7 +506,7 @@ def _in_order(
     enter(last)
     if len(ordered) != len(given) + 1:
         message = (
-            "feeds: a source does not belong to any operator of the chain; "
+            "feeds: a source does not belong to any operator in the chain; "
             "each operator except the last must feed a source of another operator"
         )
         raise TidegateError(message)

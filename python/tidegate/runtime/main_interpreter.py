@@ -17,7 +17,7 @@ def in_subinterpreter() -> bool:
 
 if in_subinterpreter():
     message = (
-        "tidegate cannot be used in a subinterpreter, and neither can pyarrow and NumPy; "
+        "tidegate cannot be used in a subinterpreter, and neither can pyarrow or NumPy; "
         "import it in the main interpreter, or start a process instead"
     )
     raise ImportError(message)

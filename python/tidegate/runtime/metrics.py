@@ -28,8 +28,8 @@ _GAUGES = {
 }
 _OF_SOURCES = {
     "rows_in": ("counter", "Rows pushed into the source."),
-    "rows_late": ("counter", "Rows of the source that were set aside."),
-    "watermark": ("gauge", "Further rows of the source cannot be earlier than this time."),
+    "rows_late": ("counter", "Rows from the source that were set aside."),
+    "watermark": ("gauge", "Further rows from the source cannot be earlier than this time."),
     "memory": ("gauge", "Bytes held for the source's rows."),
     "closed": ("gauge", "Whether the source has ended."),
     "idle": ("gauge", "Whether the source is idle. Other sources do not wait for an idle source."),
@@ -42,9 +42,9 @@ _UNITS = {"memory": "memory_bytes", "memory_limit": "memory_limit_bytes"}
 def metrics(operator: Operator[Any], /, **labels: str) -> str:
     """Return an operator's statistics in Prometheus text format.
 
-    The text contains watermarks and latencies. It also contains the numbers of rows that were
-    pushed, late, returned and kept, or are waiting for a silent source, and the number of bytes
-    held. Some statistics are reported both in total and for each source. Statistics that an
+    The text contains watermarks and latencies. The text also contains the number of bytes held, and
+    the numbers of rows that were pushed, late, returned or kept, or that are waiting for a silent
+    source. Some statistics are reported both in total and for each source. Statistics that an
     operator does not have are omitted.
 
     Example:

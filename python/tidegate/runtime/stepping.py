@@ -103,7 +103,7 @@ class Turns:
             raise StateError(message)
         if thread in self._stepping and self._alone is not None:
             message = (
-                "another thread is taking a snapshot and waits for this sink; "
+                "another thread is taking a snapshot and is waiting for this sink; "
                 "take snapshots on a single thread"
             )
             raise StateError(message)

@@ -19,11 +19,11 @@ four routes:
   `overlap_join` never uses bins.
 - *Both sides are already partitioned by the keys*: Spark has hashed them into the same number of
   partitions. Examples are bucketed tables, and DataFrames that result from a `repartition`, a
-  window function, an aggregation or a join by the keys, whether cached or not. Each task then joins
-  the rows of one partition, and nothing is packed or shuffled. `auto` uses this route only if the
+  window function, an aggregation or a join on the keys, whether cached or not. Each task then joins
+  the rows in one partition, and nothing is packed or shuffled. `auto` uses this route only if the
   sample shows that the partitions are balanced. In-place joins require Spark 4.1.
 - *In all other cases*, a layout is chosen that assigns each row to a partition. The tasks that read
-  the inputs pack the rows of each partition into Arrow streams, and Spark shuffles these packs.
+  the inputs pack each partition's rows into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
@@ -72,7 +72,7 @@ the watermark are late. With `late_as`, late rows are also emitted. Which rows a
 on the micro-batches and on Spark's watermark. For a while after a restart, this watermark can be
 earlier than it was before. A query's watermark is the watermark of its slowest stream, so a silent
 stream delays all results. If `spark.sql.streaming.multipleWatermarkPolicy` is `max`, results are
-not delayed, but rows of slower streams may be late. A query's progress includes observed metrics
+not delayed, but rows from slower streams may be late. A query's progress includes observed metrics
 for each call: the rows received, the late rows, the rows and bytes of state, and a hot key.
 
 The rows that a stateful operator emits are older than the query's watermark. Therefore, no
@@ -221,7 +221,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if results
             do not depend on row order, and one task merges the aggregates from all buckets.
             Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
-            is eight times as long as a window, and a single task processes all rows of a slice.
+            is eight times as long as a window, and a single task processes all rows in a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct with two
             fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns

@@ -61,7 +61,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames that have the same key and are close in time.
+    """Match rows from two DataFrames that have the same key and are close in time.
 
     A left row `l` and a right row `r` match if their keys are equal,
     `l.ts + lower <= r.ts <= l.ts + upper`, and `where` holds. The function returns the same rows as
@@ -104,8 +104,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -157,8 +157,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -251,7 +251,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames that lie in each other's sliding time windows.
+    """Match rows from two DataFrames that lie in each other's sliding time windows.
 
     With a window W, a left row `l` and a right row `r` match if `abs(l.ts - r.ts) <= W`, their keys
     are equal, and `where` holds. With `(WL, WR)`, left rows stay in their window for the time WL,
@@ -279,8 +279,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -316,8 +316,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -409,7 +409,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames whose values are close.
+    """Match rows from two DataFrames whose values are close.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column of
     `on`, their keys are equal, and `where` holds. The function returns the same rows as
@@ -436,8 +436,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
@@ -483,8 +483,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
@@ -494,16 +494,15 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
             divided into value slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by value. If a single value has
-            more rows than a partition should have, the rows of one side are divided further by
-            hash, and the rows of the other side are copied. A full join does not divide single
-            values, because neither side can be copied. `auto`: `broadcast` if a side is small;
-            otherwise, the division whose fullest partition, estimated from a sample, is the
-            smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
-            to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
-            copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
-            `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support
-            bands without an end. Without `by`, a join with such a band has a single bucket, and
-            therefore a single task.
+            more rows than a partition should have, one side's rows are divided further by hash, and
+            the other side's rows are copied. A full join does not divide single values, because
+            neither side can be copied. `auto`: `broadcast` if a side is small; otherwise, the
+            division whose fullest partition, estimated from a sample, is the smallest. For streams,
+            `key` divides the rows only by key. `value` assigns value slices to the buckets in turn,
+            to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid` also
+            assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
+            `by`, and `value` otherwise. `value` and `hybrid` do not support bands without an end.
+            Without `by`, a join with such a band has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -571,7 +570,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match each row of one DataFrame with the row of another that is nearest in time.
+    """Match each row in one DataFrame with the row in another that is nearest in time.
 
     A right row `r` is a candidate for a left row `l` if their keys are equal, `where` holds, and
     `r.on` lies on the side of `l.on` that `strategy` selects, at most `tolerance` away. The
@@ -589,8 +588,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     Spark does not preserve the order of rows, so right rows with equal times are ordered by value.
     Right rows are compared by `on`, and then by the other columns in DataFrame order, with nulls
     last. Structs are compared field by field, and arrays and maps element by element. If several
-    nearest candidates have the same time, the last one matches if that time is before `l.on`, and
-    the first one if that time is after `l.on`. A time equal to `l.on` counts as earlier, unless
+    nearest candidates have the same time, the match is the last one if that time is before `l.on`,
+    and the first one if that time is after `l.on`. A time equal to `l.on` counts as earlier, unless
     `strategy` is `forward`.
 
     If `where` reads only right columns, right rows are tested before they are sent, so `where` may
@@ -620,8 +619,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
@@ -649,8 +648,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             rows with equal times. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged. For streams, `partitions` is the number
-            of buckets that keys are divided into. For streams, the default is the value of
+            number. In that case, some partitions are merged. For streams, `partitions` is the
+            number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
@@ -663,13 +662,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
             keys are split by time. `auto` selects `broadcast` if the right side is small.
             Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
-            each partition contains all rows with its keys. If not, `auto` uses the division whose
-            fullest partition is the smallest in a sample. Without `by`, `auto` uses time slices.
-            For streams, `key` divides the rows only by key. `time` assigns time slices to the
-            buckets in turn, and copies all right rows within `tolerance` of a slice. `hybrid` also
-            assigns slices in turn, but starts each key at a different bucket. Both `time` and
-            `hybrid` require a tolerance. `auto` is `key` with `by`, and `time` otherwise. With
-            neither `by` nor `tolerance`, the join has a single bucket, and therefore a single task.
+            each partition contains all rows with its keys. If they are not, `auto` uses the
+            division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
+            time slices. For streams, `key` divides the rows only by key. `time` assigns time slices
+            to the buckets in turn, and copies all right rows within `tolerance` of a slice.
+            `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both
+            `time` and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time`
+            otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
+            therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -735,7 +735,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
 ) -> DataFrame:
-    """Match rows of two DataFrames whose intervals overlap.
+    """Match rows from two DataFrames whose intervals overlap.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
@@ -788,8 +788,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         left_df: The left side.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a row of the stream are then emitted in the micro-batch in which the row
-            arrives. The stream needs no watermark. A table larger than 64 MB requires
+            results for a stream row are then emitted in the micro-batch in which the row arrives.
+            The stream needs no watermark. A table larger than 64 MB requires
             `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
@@ -825,7 +825,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             left columns to keep. Other columns are not sent to Python. None means all columns.
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some of them are merged.
+            number. In that case, some partitions are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows

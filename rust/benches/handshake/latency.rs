@@ -113,7 +113,7 @@ fn measure(
     (latencies, chain.collector.most_buffered())
 }
 
-/// The variants: a name, the algorithm, and whether results are ordered.
+/// The variants: a name, the algorithm, and a flag for ordered results.
 pub(crate) const FORMS: [(&str, HandshakeAlgorithm, bool); 4] = [
     ("handshake", HandshakeAlgorithm::Original, false),
     ("handshake, in order", HandshakeAlgorithm::Original, true),

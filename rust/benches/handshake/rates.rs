@@ -16,7 +16,7 @@ use crate::workload::{Rows, Test};
 /// The number of rows per epoch.
 const EPOCH: usize = 4096;
 
-/// A variant: its name, condition and algorithm, and whether its results are ordered. Ordered
+/// A variant: its name, condition and algorithm, and a flag for ordered results. Ordered
 /// results require punctuations.
 pub(crate) type Form = (&'static str, Test, HandshakeAlgorithm, bool);
 
@@ -48,7 +48,7 @@ impl Run {
         Run { join, driver, rows, fed: 0 }
     }
 
-    /// Feeds the next rows of both sides to the join.
+    /// Feeds the next rows from both sides to the join.
     fn feed(&mut self, rows: usize, mut each: impl FnMut([u64; 2], Results)) {
         let upto = self.fed + rows;
         while self.fed < upto {

@@ -1,4 +1,4 @@
-//! The input: rows of both sides in merged order, divided into epochs.
+//! The input: rows on both sides in merged order, divided into epochs.
 
 use tidegate_operators::rows::Side;
 

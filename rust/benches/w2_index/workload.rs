@@ -155,7 +155,7 @@ impl Windows {
                 let row = first + nth;
                 let key = self.key(2 * row + side);
                 entries[side][nth] = Entry { key, row: row as u32 };
-                // A row of S has seen one row of the other side more than the row of R before it.
+                // A row of S has seen one row on the other side more than the row of R before it.
                 let to = row + side;
                 let from = to.saturating_sub(window);
                 let (low, high) = (key - self.within, key + self.within);

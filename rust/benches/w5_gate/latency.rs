@@ -2,9 +2,9 @@
 //! of a row until a reader receives it.
 //!
 //! First, each gate is fed as fast as it accepts rows, which determines its peak rate. Then one
-//! thread feeds rows on schedule, and another thread reads. If the feeding thread is behind
-//! schedule, it does not wait. Sources take turns. They push single rows to the row gate and runs
-//! of 1 024 rows to the block gate. The latency of a row therefore includes the time until the
+//! thread feeds rows on schedule, and another thread reads them. If the feeding thread is behind
+//! schedule, it does not wait. Sources take turns. The sources push single rows to the row gate and
+//! runs of 1 024 rows to the block gate. The latency of a row therefore includes the time until the
 //! other sources have passed the row's time. The benchmark needs two idle cores.
 
 use std::thread;

@@ -8,7 +8,7 @@ pub(crate) const RUN: usize = 8192;
 /// The number of rows per turn if rows are pushed one by one.
 pub(crate) const TURN: usize = 16;
 
-/// A run of W5. Its times and values are slices of columns that never move in memory.
+/// A run of W5. The run's times and values are slices of columns that never move in memory.
 pub(crate) struct Slice {
     pub(crate) ts: &'static [i64],
     pub(crate) values: &'static [i64],

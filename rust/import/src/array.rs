@@ -1,8 +1,9 @@
 //! Checks arrays and copies their structures. arrow-rs then reads only the copies.
 //!
-//! The copy has exactly the required lengths. Its null count is unset, so arrow-rs computes it. If
-//! arrow-rs reads a buffer before it checks the alignment, the copy has its own aligned version of
-//! the buffer. The copy keeps the exported array and the producer's memory alive.
+//! The copy has exactly the required lengths. The copy's null count is unset, so arrow-rs computes
+//! the count. If arrow-rs reads a buffer before it checks the alignment, the copy has its own
+//! aligned version of the buffer. The copy keeps the exported array and the producer's memory
+//! alive.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null, null_mut};
@@ -154,8 +155,8 @@ impl Default for ArrayCopy {
     }
 }
 
-/// A function that receives a callback that releases a producer's memory. The function either calls
-/// the callback or leaks the memory.
+/// A function that receives the callback for releasing a producer's memory. The function either
+/// calls the callback or leaks the memory.
 type Release = fn(&mut dyn FnMut());
 
 static RELEASE: OnceLock<Release> = OnceLock::new();

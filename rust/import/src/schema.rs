@@ -220,16 +220,15 @@ fn check_type(data_type: &DataType, node: &Node<'_>) -> Result<()> {
             DataType::Struct(fields) if fields.len() == 2 && !fields[0].is_nullable() => {
                 check_field(entries)
             }
-            _ => Err(Error::at(
-                node,
-                "the entries of a map must be structs of a non-null key and a value",
-            )),
+            _ => {
+                Err(Error::at(node, "map entries must be structs with a non-null key and a value"))
+            }
         },
         DataType::RunEndEncoded(run_ends, values) => match run_ends.data_type() {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => check_field(values),
             other => {
                 let what =
-                    "is not a valid type for run ends, which must be integers of 16, 32 or 64 bits";
+                    "is not a valid type for run ends, which must be 16-, 32- or 64-bit integers";
                 Err(Error::of_type(node, other, what))
             }
         },

@@ -36,7 +36,7 @@ impl UnopenedStream {
         if stream.get_schema.is_none() || stream.get_next.is_none() {
             return Err(Error::malformed(
                 None,
-                "the stream has no function that returns its schema, or none that returns a batch",
+                "the stream lacks a function that returns its schema, or one that returns a batch",
             ));
         }
         Ok(UnopenedStream(stream))

@@ -520,8 +520,8 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
 
 /// Runs `work` on a new thread, and returns a receiver for the outcome.
 ///
-/// While the work runs, the caller can react to other events. It can also return before the work
-/// ends.
+/// While the work runs, the caller can react to other events. The caller can also return before the
+/// work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {

@@ -34,7 +34,7 @@
 //!    between two punctuations are sorted by row. The precision therefore determines how many
 //!    results are sorted together.
 //!
-//! 3. The rows of an epoch pass through both trees, and all threads stop when the last row has
+//! 3. The rows in an epoch pass through both trees, and all threads stop when the last row has
 //!    passed.
 //!
 //! 4. If there are more tree nodes and join cores than threads, several of them share a thread.

@@ -126,7 +126,7 @@ mod tests {
         );
         run(&Driver::new(1, Stop::default()), vec![take], vec![feed]).unwrap();
         assert_eq!((taken, put.get()), (100, 100));
-        assert!(most.into_inner().unwrap() < BATCH, "at most the rows of one turn are waiting");
+        assert!(most.into_inner().unwrap() < BATCH, "at most one turn's rows are waiting");
     }
 
     #[test]

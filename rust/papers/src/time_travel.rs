@@ -45,8 +45,8 @@
 //!
 //! # Trade-offs
 //!
-//! A row needs 16 bytes, plus a third of that for the higher levels. The rows of a key are
-//! scattered across the writer's memory, so each step is likely to wait for memory.
+//! A row needs 16 bytes, plus a third of that for the higher levels. A key's rows are scattered
+//! across the writer's memory, so each step is likely to wait for memory.
 
 use tidegate_sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -115,7 +115,7 @@ struct Own {
     cut: Vec<u32>,
 }
 
-/// The node before the first row of a key, at its highest level. A key that has never had a row has
+/// The node before a key's first row, at its highest level. A key that has never had a row has
 /// no such node.
 #[derive(Debug)]
 struct KeyHead(AtomicU32);

@@ -8,9 +8,9 @@
 //!
 //! The low-latency handshake join, SplitJoin and BiStream send every row to every core, and the
 //! cores take turns storing rows. In section 2.2.3 of "Parallel Index-based Stream Join on a
-//! Multicore CPU", Shahvarani and Jacobsen give each core a tree of its rows. They compare their
-//! join with this one (Figure 8a). No tree is shared, so there are no locks. However, each search
-//! is repeated by every thread, in trees that are only slightly shallower.
+//! Multicore CPU", Shahvarani and Jacobsen give each core a tree of its rows. The paper compares
+//! its own join with this one (Figure 8a). No tree is shared, so there are no locks. However, each
+//! search is repeated by every thread, in trees that are only slightly shallower.
 //!
 //! # Departures
 //!
@@ -93,8 +93,8 @@ impl TreePartitions {
         run(&driver, Vec::new(), stages)
     }
 
-    /// Returns the matches of the rows from `next` onwards for which all partitions have finished
-    /// searching.
+    /// Returns the matches of those rows, from `next` onwards, that all partitions have finished
+    /// searching for.
     fn take(&mut self, next: usize, rows: usize) -> RowMatches {
         let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
         let mut begins = vec![0; self.partitions.len()];

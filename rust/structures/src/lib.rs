@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  memory ──▶ simd ──▶ gate    sources that threads push into ──▶ one stream in merged order
-//!                 └──▶ index   rows of a window ──▶ the rows with values in a range
+//!                 └──▶ index   rows in a window ──▶ the rows with values in a range
 //!  instructions: the instructions that all of these use
 //! ```
 //!

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 /// A mutex that loom can model. If the thread that holds the lock panics, other threads can still
-/// acquire the lock. Those threads see the value as the panicking thread left it. The panic reaches
-/// the caller in another way.
+/// acquire the lock. The other threads see the value as the panicking thread left it. The panic
+/// reaches the caller in another way.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 

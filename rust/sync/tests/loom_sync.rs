@@ -2,9 +2,9 @@
 //!
 //! `make loom` runs these models and those in `loom_gate.rs`.
 //!
-//! Threads hand over checked cells. They write the cells before the handover and read them after
-//! it. If an ordering is too weak, the two accesses race, and the model fails. Dropped values are
-//! counted.
+//! Threads hand over checked cells. The threads write the cells before the handover and read them
+//! after it. If an ordering is too weak, the two accesses race, and the model fails. Dropped values
+//! are counted.
 #![cfg(loom)]
 
 use loom::thread;
@@ -285,8 +285,8 @@ impl Two {
     }
 }
 
-/// The writer begins, because loom explores other orders after a write followed by a read. It does
-/// not explore them after a read followed by the writer's own read.
+/// The writer begins, because loom explores other orders after a write followed by a read. Loom
+/// does not explore other orders after a read followed by the writer's own read.
 #[test]
 fn loom_optimistic_lock_gives_no_reader_what_is_half_written() {
     explore(None, || {

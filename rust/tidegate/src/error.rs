@@ -1,5 +1,5 @@
-//! The only error type of the crate. It consists of a private kind, a message, and predicates that
-//! show how a caller can respond.
+//! The only error type of the crate. An error consists of a private kind, a message, and predicates
+//! that show how a caller can respond.
 
 use std::any::Any;
 use std::borrow::Cow;

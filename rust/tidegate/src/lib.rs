@@ -1,7 +1,7 @@
 //! Deterministic, multicore joins of event streams, with Arrow data as input and output.
 //!
 //! This crate connects [`tidegate_operators`] to Arrow. Columns are converted to the plain form
-//! that the operators join, and the rows of the result are gathered.
+//! that the operators join, and the result rows are gathered.
 //!
 //! ```text
 //!                    ┌─▶ batch  ─▶┐

@@ -132,7 +132,7 @@ def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:
     """Check the options that depend on --follow and --memory-limit.
 
     Args:
-        asked: The options of the query.
+        asked: The query's options.
         state: The value of --state.
         follow: The value of --follow; None for a subcommand that does not have this option.
     """

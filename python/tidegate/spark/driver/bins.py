@@ -195,7 +195,7 @@ def _table_size(plan: Plan, bins: Bins) -> float:
 
 
 def _binned(plan: Plan, bins: Bins, side: int) -> DataFrame:
-    """Return the rows of a side as columns such as `l0` and `l1`, and `lh`.
+    """Return one side's rows as columns such as `l0` and `l1`, and `lh`.
 
     The column `lh` is a hash of the key and the bin.
     """

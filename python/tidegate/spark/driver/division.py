@@ -1,4 +1,4 @@
-"""Divides the rows of tables: samples them and chooses a suitable layout."""
+"""Divides the rows in tables: samples them and chooses a suitable layout."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
 def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[Copied, ...]:
     """Return the sides that may be copied to several slices.
 
-    The result must not contain unmatched rows of a copied side, unless both sides are copied. An
+    The result must not contain unmatched rows from a copied side, unless both sides are copied. An
     inner join can copy either side if `rows` is known. The side with fewer rows is listed first.
     """
     if plan.query.how == "full":
@@ -140,7 +140,7 @@ def copied_sides(plan: Plan, rows: tuple[float, float] | None = None) -> tuple[C
 
 
 def sample_of_join(plan: Plan) -> Sample:
-    """Return a sample of keys and times in which every row of both sides is equally likely."""
+    """Return a sample of keys and times in which every row on both sides is equally likely."""
     left, right = plan.inputs
     rows, weight = sampled(
         _keys_and_times(left, right, LEFT).union(_keys_and_times(right, left, RIGHT)),

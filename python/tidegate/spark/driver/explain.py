@@ -140,7 +140,7 @@ def _streamed(plan: Plan, layout: Layout) -> list[str]:
 
 
 def _hot_keys(layout: Layout, remedy: str | None) -> list[str]:
-    """Describe the effect of a hot key, if the rows of a stream are divided by key."""
+    """Describe the effect of a hot key, if a stream's rows are divided by key."""
     if isinstance(layout, Cycle | HashedTimes) or len(layout.buckets) == 1:
         return []
     text = "one task processes all rows of a key"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Guess(NamedTuple):
-    """A join's estimated costs, and how they were estimated."""
+    """A join's estimated costs, and the method of estimation."""
 
     costs: Costs
     basis: str

@@ -1,7 +1,7 @@
 """Joins two sides that Spark has already partitioned by the keys, without packing or moving rows.
 
 Examples are tables with the same number of buckets, or DataFrames that result from a `repartition`,
-an aggregation or a join by the keys. Since Spark 4.1, a union of both sides keeps their partitions.
+an aggregation or a join on the keys. Since Spark 4.1, a union of both sides keeps their partitions.
 Spark does not guarantee this behavior, and a Python function cannot require that all rows with the
 same key be in one partition. The union is therefore joined with a row that belongs to neither side.
 This hash join needs all rows with the same key in one partition, no matter how Spark changes the

@@ -66,7 +66,7 @@ def outgoing(
     then_schema: StructType | str | None,
     late_as: str | None,
 ) -> tuple[StructType, Output]:
-    """Return the result's Spark schema, and how tasks convert native results to it."""
+    """Return the result's Spark schema, and the conversion of native results to this schema."""
     if then is not None and late_as is not None:
         message = "`then` replaces the rows of the result, so `late_as` cannot mark late rows; "
         message += "give one of them"

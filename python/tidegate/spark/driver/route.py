@@ -82,7 +82,7 @@ class Stayed(NamedTuple):
 
 
 class Streamed(NamedTuple):
-    """The rows of streams pass through one stateful operator."""
+    """Rows from streams pass through one stateful operator."""
 
     layout: Layout
 

@@ -371,7 +371,7 @@ class _Task:
     call: Call
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition in chunks."""
+        """Join the rows in a Spark partition in chunks."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
         part_for = self.near.parts(whole)
         for rows in _chunks(batches):
@@ -384,7 +384,7 @@ Part = Callable[[pa.Table], tuple[int, int]]
 
 
 def _near(plan: Plan, side: int) -> _Within | _Overlapping:
-    """Return an object that selects the rows of `side` that rows of the other side can match."""
+    """Return an object that selects the rows on `side` that the other side's rows can match."""
     mine, other = plan.inputs[side], plan.inputs[1 - side]
     if plan.query.is_overlap:
         return _Overlapping(plan.starts_and_ends(side), plan.starts_and_ends(1 - side))

@@ -115,7 +115,7 @@ class Divisible(Protocol):
 
 
 class Load(Divisible, Protocol):
-    """The rows of a bucket."""
+    """The rows in a bucket."""
 
     def degree(self, share: float, most: int) -> int:
         """Return the fewest slices with at most `share` rows each, or else the best number."""
@@ -156,7 +156,7 @@ def spread_out(
 
 @dataclass(frozen=True)
 class _Load:
-    """The rows of a bucket, and the number of copies required by each cut through the bucket."""
+    """A bucket's rows, and the number of copies required by each cut through the bucket."""
 
     rows: float
     halo: float

@@ -1,15 +1,15 @@
 """The cost model for all forms that a join can take on Spark.
 
-*Whole*: a small side is collected, and every task receives all of its rows. The rows of the other
-    side are passed to Python without being moved. *Native*: the rows of both sides are passed to
+*Whole*: a small side is collected, and every task receives all of its rows. The rows on the other
+    side are passed to Python without being moved. *Native*: the rows on both sides are passed to
     Python, packed, shuffled into slices, and joined there. *In place*: both sides are already
     partitioned by their keys, and their rows are passed to Python once, without a shuffle. *Bins*:
     Spark itself joins on equal keys and time bins.
 
 Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
-form. Costs exclude steps that all forms need, such as reading the inputs. They also exclude work
-that has been done before the forms are compared. If a form needs a sample, its cost includes
-drawing the sample, unless one has already been drawn.
+form. Costs exclude steps that all forms need, such as reading the inputs. Costs also exclude work
+that is done before the forms are compared. If a form needs a sample, its cost includes drawing the
+sample, unless one has already been drawn.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
 """
@@ -47,7 +47,7 @@ _MEASURED = 90.0
 # Nanoseconds to assign a row to its side in place, and for each task that does so.
 _LOOKED_FOR, _IN_TASK = 60.0, 20_000_000.0
 
-# Nanoseconds per column and row of a side that is sent in full, in each task that receives it.
+# Nanoseconds per column and row on a side that is sent in full, in each task that receives it.
 _TAKEN = 15.0
 
 # Nanoseconds for a job that reads keys and times before the join is planned, and for each row.
@@ -137,7 +137,7 @@ class Costs(NamedTuple):
 
 
 class Work(Protocol):
-    """The work of a join with bins: the rows of both sides, the copies, and the row pairs."""
+    """The work of a join with bins: the rows on both sides, the copies, and the row pairs."""
 
     @property
     def rows(self) -> float:

@@ -11,8 +11,8 @@ The rules of `layout.py` for pairs and homes apply, because `slice(t)` increases
 of a bucket are far apart. A copied row that belongs to several slices of a bucket is sent to the
 bucket only once. The other row of a pair is sent to a single bucket, where the pair is found. A
 full join copies both sides. In a full join, a bucket reports a pair if the left row is at home
-there. It reports an unmatched row if that row is at home there. Slices are wide enough that a row
-is sent to at most two of them. Each row's home therefore receives both rows of a pair.
+there. The bucket reports an unmatched row if that row is at home there. Slices are wide enough that
+a row is sent to at most two of them. Each row's home therefore receives both rows of a pair.
 """
 
 from __future__ import annotations

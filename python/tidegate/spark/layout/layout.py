@@ -24,14 +24,14 @@ left, kept   `slice(l - (upper - lower)) .. slice(l)`        the last of them
 
 1. A pair meets in the left row's home: `r - upper <= l <= r - lower`, and `slice` is monotone.
 2. A pair meets in the right row's home, `slice(r - upper)`. The left row's home is this slice or a
-   later one, because `l >= r - upper`. Its first slice is this slice or an earlier one, because
-   `l - (upper - lower) <= r - upper`.
+   later one, because `l >= r - upper`. The left row's first slice is this slice or an earlier one,
+   because `l - (upper - lower) <= r - upper`.
 
 A join that keeps left rows (left, semi, anti, and optionally inner) therefore copies right rows and
 sends each left row only to its home. A right join sends right rows only to their homes and copies
-left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. It
-reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives every row
-that its own rows could match, so each result row is returned once.
+left rows. A full join copies both sides. A slice reports a pair if it is the left row's home. The
+slice reports an unmatched row if it is that row's home. By statements 1 and 2, a home receives
+every row that its own rows could match, so each result row is returned once.
 
 `reach` can be wider than the join's own interval. A wider reach causes more copies, but no result
 row is ever lost.
@@ -191,7 +191,7 @@ class Places:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether any bucket has more than one slice. If so, some rows are copied."""
+        """Return whether any bucket has more than one slice, so that some rows are copied."""
         return any(len(bucket.partitions) > 1 for bucket in self.buckets)
 
     @property
@@ -201,7 +201,7 @@ class Places:
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied. If so, copies must be marked."""
+        """Return whether both sides are copied, which means that copies must be marked."""
         raise NotImplementedError
 
     @cached_property
@@ -245,7 +245,7 @@ class Layout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides are copied. If so, copies must be marked."""
+        """Return whether both sides are copied, which means that copies must be marked."""
         return self.copied == "both" and self.is_cut
 
     @property

@@ -1,7 +1,7 @@
 """Chooses the layout that best suits a sample of rows with a start and an end.
 
 `balance.py` provides the algorithm for cutting the buckets. This module determines how many layers
-a cut has, the row lengths in each layer, and the borders. Several cuts are applied to the rows of
+a cut has, the row lengths in each layer, and the borders. Several cuts are applied to the rows in
 the sample, and the cheapest is selected.
 
 This module contains only arithmetic for the driver, and depends on neither Spark nor Arrow.
@@ -45,7 +45,7 @@ _STEP = 1.25
 
 
 class Side(NamedTuple):
-    """The rows of a side: key hashes, starts and ends."""
+    """One side's rows: key hashes, starts and ends."""
 
     hashes: Integers
     starts: Integers

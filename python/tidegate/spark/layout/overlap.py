@@ -4,7 +4,7 @@ Rows match if their intervals overlap, so their starts can be any distance apart
 key buckets are either whole or cut into time slices. A cut bucket has one or more *layers*. Each
 layer cuts the bucket's entire time range and belongs to one side. Rows on that side are at home in
 the layer. Such a row is at home in the first layer for rows of its length, in the slice containing
-its start. A row of the other side is sent to each slice in which a row that it overlaps may be at
+its start. A row on the other side is sent to each slice in which a row that it overlaps may be at
 home::
 
     layer of left rows up to 5 long     ├─ slice 0 ─┼─ slice 1 ─┼─ slice 2 ─┼─ slice 3 ─┤
@@ -30,7 +30,7 @@ copy of each row on the other side.
 - A join that keeps left rows (left, semi, anti, aggregates) has layers for the left side. A right
   join has layers for the right side. The two rows of a pair meet in one home.
 - A full join has layers for both sides. A partition reports a pair if the left row is at home
-  there. It reports an unmatched row if that row is at home there.
+  there. The partition reports an unmatched row if that row is at home there.
 - An inner join can also have one layer *of both sides*, for which row lengths do not matter. A row
   is sent to all slices from `slice(start)` to `slice(end)`. The first of these slices is its home.
   Two overlapping rows meet in the slice where the later one starts, and are reported there. The
@@ -95,7 +95,7 @@ def whole(partition: int) -> tuple[Layer, ...]:
 
 
 class Rows(NamedTuple):
-    """The rows of a side: buckets, starts, ends and, if there are pieces, hashes.
+    """One side's rows: buckets, starts, ends and, if there are pieces, hashes.
 
     If a row matches nothing, its bucket is negative: -1 minus the row's slice.
     """
@@ -157,7 +157,7 @@ class OverlapLayout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides have copied rows. If so, copies must be marked."""
+        """Return whether both sides have copied rows, which means that copies must be marked."""
         cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}
@@ -222,7 +222,7 @@ class OverlapLayout(Places):
         return _Way(numbers, first, last, first)
 
     def _copied(self, numbers: Integers, layers: Integers, rows: Rows) -> _Way:
-        """Return the destinations of rows in layers of the other side or of both sides.
+        """Return the destinations of rows in layers that belong to the other side or to both sides.
 
         In a layer of both sides, a row's first slice is its home.
         """

@@ -127,7 +127,7 @@ class AggregatePlan:
 
     @cached_property
     def input(self) -> Input:
-        """The rows of all streams, with the columns that are sent."""
+        """The rows from all streams, with the columns that are sent."""
         numbered = [self._numbered(frame, number) for number, frame in enumerate(self.frames)]
         rows = reduce(DataFrame.union, numbered)
         return Input.of(rows, self.names, [self.aggregation.on], self.aggregation.by)

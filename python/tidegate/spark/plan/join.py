@@ -108,15 +108,15 @@ def _check_kind(
     """Reject an overlap join of two streams, and options that require two streams."""
     streams = left.isStreaming and right.isStreaming
     if query.is_overlap and streams:
-        message = "both sides are streaming DataFrames, but overlap_join keeps no rows of streams, "
-        message += "because an interval can have any length; read one side as a table, "
+        message = "both sides are streaming DataFrames, but overlap_join does not keep rows from "
+        message += "streams, because an interval can have any length; read one side as a table, "
         message += "or call overlap_join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
     one = left.isStreaming or right.isStreaming
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
     if max_width is not None and not streams:
-        message = "max_width limits how long rows of two streams are kept, "
+        message = "max_width limits how long rows from two streams are kept, "
         message += "but here one side is a table whose intervals can have any length; leave it out"
         raise tidegate.TidegateError(message)
 
@@ -131,11 +131,11 @@ def _check_stream_and_table(plan: Plan, stream: int) -> None:
             asked = "an as-of join" if plan.query.is_asof else "aggs"
             remedy = "make the stream the left side"
         message = f"{asked}: {{0}} is a stream, which never ends, and {{1}} is a table, so "
-        message += "later rows can always match a row of the table; "
+        message += "later rows can always match a row in the table; "
         message += f"{remedy}, or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names))
     if plan.parallelism not in ("auto", "broadcast"):
-        message = "parallelism {2!r} divides the rows of both sides, "
+        message = "parallelism {2!r} divides the rows on both sides, "
         message += "but {0} is a stream, and {1} is a table that is sent in full; leave it out, "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message.format(*names, plan.parallelism))
@@ -145,7 +145,7 @@ def _check_ends(plan: Plan) -> None:
     """Reject ends computed from columns without a `max_width`, and an invalid `max_width`."""
     if any(plan.query.row_ends) and plan.max_width is None:
         message = "max_width: an interval end computed from columns can be at any distance, "
-        message += "and rows of streams are kept as long as an interval may reach them; "
+        message += "and rows from streams are kept as long as an interval may reach them; "
         message += "give the maximum distance, such as max_width='1 hour', "
         message += "or join inside `foreachBatch`, where each micro-batch is a table"
         raise tidegate.TidegateError(message)
@@ -164,7 +164,7 @@ def _check_streams(plan: Plan) -> None:
     _check_ends(plan)
     if plan.query.aggs and plan.time[1].upper is None:
         message = "upper: without an upper bound, later right rows can always match, "
-        message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
+        message += "so no left row in a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
@@ -429,7 +429,7 @@ class Plan:
     def _packing(
         self, side: int, layout: Layout | OverlapLayout, extra: int
     ) -> Callable[[Batches], Batches]:
-        """Return the function that packs the rows of a side, with `extra` columns at the end."""
+        """Return the function that packs one side's rows, with `extra` columns at the end."""
         if isinstance(layout, OverlapLayout):
             return OverlapPacker(layout, side, self.intervals(side), extra=extra).run
         mine = self.inputs[side]
@@ -585,13 +585,13 @@ class Plan:
 
     @property
     def is_sliced(self) -> bool:
-        """Return whether rows of streams are divided by time or value, with or without keys."""
+        """Return whether rows from streams are divided by time or value, with or without keys."""
         asked = self.parallelism in (self.query.divided, "hybrid") or not self.native.keys
         return asked and self.reach.width is not None
 
     @property
     def home_names(self) -> tuple[str, str]:
-        """Unused names for the columns that mark rows at home, for the left and the right side."""
+        """Unused names for the columns that mark rows at home, for the left and right sides."""
         taken = {*self.columns.left.names, *self.columns.right.names, *self.columns.native}
         longest = max(len(name) for name in taken)
         return "l".ljust(longest + 1, "_"), "r".ljust(longest + 1, "_")

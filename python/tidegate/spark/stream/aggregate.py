@@ -1,7 +1,7 @@
 """Aggregates streaming DataFrames, keeps state, and handles late rows.
 
 Rows are sent as in an aggregation of tables. They are never sent as aggregates of slices, because
-some rows of a slice may be late. The *kept* state consists of the rows themselves if any result
+some rows in a slice may be late. The *kept* state consists of the rows themselves if any result
 depends on row order. Otherwise, it consists of aggregates of slices.
 """
 

@@ -71,7 +71,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
         max_width=plan.max_width,
         schemas=schemas,
         times=(schemas[LEFT].names.index(left), schemas[RIGHT].names.index(right)),
-        # A row is needed as long as a matching row of the other side can still arrive. If the
+        # A row is needed as long as a matching row on the other side can still arrive. If the
         # result depends on whether a row was matched, the row is also needed for as long as any of
         # its possible partners.
         lasting=(

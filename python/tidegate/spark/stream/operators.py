@@ -1,4 +1,4 @@
-"""The native operators that join or aggregate the rows of one bucket."""
+"""The native operators that join or aggregate one bucket's rows."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _POSITION = 2
 
 
 class Bucket(Protocol):
-    """The rows of a bucket in a native operator."""
+    """A bucket's rows in a native operator."""
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Push rows of a side that are not late."""
+        """Push the rows from one side that are not late."""
 
     def advance(self, watermark: int) -> None:
         """Advance the watermark. No earlier row will arrive."""
@@ -88,7 +88,7 @@ class Work(Protocol):
         """Return an empty bucket with this number."""
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:
-        """Return the rows of a side: the rows at home in the bucket, and the copies."""
+        """Return one side's rows: the rows at home in the bucket, and the copies."""
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:
         """Convert gathered rows to the form that the operator and the store receive."""
@@ -213,12 +213,12 @@ class Snapshot(NamedTuple):
 
 
 class Condensing(ABC):
-    """A bucket whose state can be smaller than the rows whose times still matter."""
+    """A bucket whose state may need fewer rows than their times suggest."""
 
     @property
     @abstractmethod
     def condenses(self) -> bool:
-        """Return whether a snapshot can be smaller than the rows whose times still matter."""
+        """Return whether a snapshot may need fewer rows than their times suggest."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
@@ -249,7 +249,7 @@ class LeftRows(Condensing):
         self._waiting = work.schemas[RIGHT].empty_table()
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:
-        """Push rows of a side that are not late."""
+        """Push the rows from one side that are not late."""
         if side == RIGHT and self._work.ties is not None:
             self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([rows])])
         else:
@@ -277,7 +277,7 @@ class LeftRows(Condensing):
 
     @property
     def condenses(self) -> bool:
-        """Return whether a snapshot can be smaller than the rows whose times still matter."""
+        """Return whether a snapshot may need fewer rows than their times suggest."""
         return self._work.condenses
 
     def snapshot(self) -> Snapshot:
@@ -303,7 +303,7 @@ class Windows:
     slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the slices.
     Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size` microseconds
     long, unless they are sessions. With a `cycle`, a bucket contains all rows in the windows that
-    start in its slices. It also contains some rows of other windows.
+    start in its slices. A bucket also contains some rows from other windows.
     """
 
     schema: pa.Schema
@@ -347,7 +347,7 @@ class Windows:
         return windows.filter(pa.array(self.cycle.partition_of[slices] == number))
 
     def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:  # noqa: ARG002 - there is one
-        """Return the rows of both tables."""
+        """Return the rows from both tables."""
         return pa.concat_tables([home, copies])
 
     def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
@@ -357,7 +357,7 @@ class Windows:
         return _one_batch(rows)
 
     def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
-        """Always None, because no row of an aggregation has an end."""
+        """Always None, because no row in an aggregation has an end."""
         return None
 
     def until(self, side: int, rows: pa.Table) -> int:

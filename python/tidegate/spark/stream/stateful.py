@@ -1,6 +1,6 @@
 """The stateful operator of joins and aggregations, whose state Spark keeps and restores.
 
-`store.py` defines how the operator processes the rows of a bucket.
+`store.py` defines how the operator processes a bucket's rows.
 """
 
 from __future__ import annotations

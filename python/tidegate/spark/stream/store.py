@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from tidegate.spark.stream.operators import Bucket, Work
 
-# The output of a bucket: record batches of results, or of late rows of a side. If the end of a row
+# The output of a bucket: record batches of results, or of late rows on a side. If the end of a row
 # is too far away, the number of its side is increased by the number of sides. Each bucket that had
 # any work also emits a row without a batch, with numbers for the query's progress (`metrics.py`).
 OUTPUT = f"late tinyint, rows binary, {COLUMNS}"
@@ -89,7 +89,7 @@ _SIZE = 8
 # The number of bytes by which entries must exceed the last snapshot before a new one is written.
 _SPARE = 1 << 16
 
-# If a bucket receives at least `_MANY` rows of a side in one batch, `_SAMPLED` of these rows are
+# If a bucket receives at least `_MANY` rows on a side in one batch, `_SAMPLED` of these rows are
 # checked for a hot key. A key is hot if at least the share `_HOT` of them has this key.
 _MANY = 10_000
 _SAMPLED = 1_000
@@ -169,7 +169,7 @@ _warm: dict[Place, Warm] = {}
 
 
 class Processor(StatefulProcessor):
-    """The stateful operator, which Spark calls for new rows of a bucket and for new watermarks."""
+    """The stateful operator, which Spark calls for a bucket's new rows and for new watermarks."""
 
     def __init__(self, work: Work, places: tuple[int, ...]) -> None:
         """Create the operator for `work`; `places` contains Spark's key for each bucket."""
@@ -369,7 +369,7 @@ class Processor(StatefulProcessor):
         if times.null_count:
             name = schema.names[self._work.times[side]]
             message = f"{self._work.names[side]}: column {name!r} has a null, "
-            message += "but each row of a stream needs a time; filter such rows out"
+            message += "but each row in a stream needs a time; filter such rows out"
             raise tidegate.TidegateError(message)
         is_late = pc.less(times, watermark)
         if not pc.any(is_late).as_py():

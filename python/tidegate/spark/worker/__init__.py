@@ -6,7 +6,7 @@
 - `partials.py`: packs right rows for a join with aggregates and combines some of them.
 - `task.py`: runs the native join of a partition.
 - `in_place.py`: runs the native join of a partition whose rows are not packed.
-- `overlap.py`: packs rows that have a start and an end, and joins the rows of one partition.
+- `overlap.py`: packs rows that have a start and an end, and joins the rows in one partition.
 - `aggregate.py`: runs the native aggregation of a partition.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

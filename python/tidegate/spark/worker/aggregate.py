@@ -122,7 +122,7 @@ class AggregateTask:
     output: Output
 
     def run(self, batches: Batches) -> Batches:
-        """Aggregate the rows of a Spark partition, which may contain several layout partitions."""
+        """Aggregate the rows in a Spark partition, which may contain several layout partitions."""
         for packs in by_partition(batches):
             found = self._windows(packs)
             kept = [name for name in found.column_names if name != self.owner]

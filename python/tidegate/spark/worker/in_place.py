@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InPlaceTask:
-    """The task that joins the rows of a Spark partition. Instances are sent to the workers.
+    """The task that joins the rows in a Spark partition. Instances are sent to the workers.
 
     `slots` contains each column's slot, for both sides. `order` is the required order of right
     rows, if the result depends on it. A row that belongs to neither side is ignored.
@@ -33,7 +33,7 @@ class InPlaceTask:
     order: Order | None
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition."""
+        """Join the rows in a Spark partition."""
         sides: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
         for batch in batches:
             of = batch.column(batch.num_columns - 1).fill_null(-1).to_numpy()
@@ -48,7 +48,7 @@ class InPlaceTask:
             )
 
     def _table(self, batches: list[pa.RecordBatch], side: int) -> pa.Table:
-        """Return the rows of a side in one chunk.
+        """Return one side's rows in one chunk.
 
         Empties the list, so that no row is stored twice.
         """
@@ -61,7 +61,7 @@ class InPlaceTask:
 
 
 def _where(rows: pa.RecordBatch, wanted: np.ndarray) -> pa.RecordBatch:
-    """Return the selected rows. Adjacent rows, such as the rows of one side, are not copied."""
+    """Return the selected rows. Adjacent rows, such as those on one side, are not copied."""
     numbers = np.flatnonzero(wanted)
     if numbers[-1] - numbers[0] == len(numbers) - 1:
         return rows.slice(numbers[0], len(numbers))

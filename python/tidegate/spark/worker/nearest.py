@@ -74,7 +74,7 @@ class NearestPacker:
     where: RightWhere | None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         crossing: list[pa.Table] = []
         size = 0
         for batch in self.packer.collected(batches):

@@ -1,4 +1,4 @@
-"""Packs rows that have a start and an end, and joins the rows of a partition.
+"""Packs rows that have a start and an end, and joins the rows in a partition.
 
 An interval join whose ends are computed from columns also has rows with a start and an end.
 """
@@ -136,13 +136,13 @@ def longest(intervals: Intervals, rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class OverlapPacker(Packing):
-    """Divides the rows of one side. Instances are sent to the workers."""
+    """Divides one side's rows. Instances are sent to the workers."""
 
     layout: OverlapLayout
     intervals: Intervals
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         for every in self.collected(batches):
             rows, buckets, hashes = self.parts(every)
             of_layout = Rows(buckets, *self.intervals.of(rows), hashes)

@@ -1,7 +1,7 @@
 """Packs rows in the tasks that read them and unpacks them in the tasks that join them.
 
-A *pack* is an Arrow stream with a few thousand rows of one side. Spark moves each pack as a single
-row, because Spark's own row format costs more than the join.
+A *pack* is an Arrow stream with a few thousand rows from one side. Spark moves each pack as a
+single row, because Spark's own row format costs more than the join.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Marked:
 
 @dataclass(frozen=True)
 class Packing:
-    """Packs the rows of one side.
+    """Packs one side's rows.
 
     The columns to send are followed by `extra` columns: the bucket, unless it is the same for all
     rows, and a row hash if the layout has pieces.
@@ -70,7 +70,7 @@ class Packing:
     extra: int = field(kw_only=True)
 
     def collected(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a Spark partition in batches that are divided together."""
+        """Yield a Spark partition's rows in batches that are divided together."""
         collected: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
@@ -126,7 +126,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class Packer(Packing):
-    """Divides the rows of one side. Instances are sent to the workers.
+    """Divides one side's rows. Instances are sent to the workers.
 
     `on` is the position of the column by which rows are divided.
     """
@@ -136,7 +136,7 @@ class Packer(Packing):
     axis: Axis
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         for every in self.collected(batches):
             rows, buckets, hashes = self.parts(every)
             yield from self.sent(rows, *self._slices(rows, buckets, hashes))
@@ -182,7 +182,7 @@ def _taken(rows: pa.RecordBatch, numbers: Integers) -> pa.RecordBatch:
 
 
 class Pack(NamedTuple):
-    """Rows of one side for one partition."""
+    """One side's rows for one partition."""
 
     side: int
     partition: int

@@ -1,6 +1,6 @@
 """Packs right rows for a join with aggregates, and combines some of them into partial rows.
 
-If a right row matches every left row of a slice, that slice does not need the row itself. Instead,
+If a right row matches every left row in a slice, that slice does not need the row itself. Instead,
 a single row is sent with the aggregates of all such rows with the same key. A right row is
 therefore sent only to the slices at the ends of its reach, regardless of how many slices are
 between them::
@@ -204,7 +204,7 @@ class PartialsPacker:
     where: RightWhere | None
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Pack the rows of a Spark partition."""
+        """Pack the rows in a Spark partition."""
         layout = self.packer.layout
         for batch in self.packer.collected(batches):
             every = batch if self.where is None else self.where.passing(batch)

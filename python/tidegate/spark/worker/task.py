@@ -1,4 +1,4 @@
-"""Runs one native join in a Python worker for the rows of a partition."""
+"""Runs one native join for a partition's rows in a Python worker."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def by_partition(batches: Batches) -> Iterator[list[Pack]]:
 
 @dataclass(frozen=True)
 class Task:
-    """The task that joins the packs of a partition. Instances are sent to the workers.
+    """The task that joins the packs in a partition. Instances are sent to the workers.
 
     `order` is the required order of right rows, if the result depends on it.
     """
@@ -169,7 +169,7 @@ class Task:
     order: Order | None = None
 
     def run(self, batches: Batches) -> Batches:
-        """Join the rows of a Spark partition, which may contain several layout partitions."""
+        """Join the rows in a Spark partition, which may contain several layout partitions."""
         for packs in by_partition(batches):
             yield from self._joined(packs)
 

@@ -1,4 +1,4 @@
-//! Checks an array's buffers: how many there are, whether each is present, and whether it is long
+//! Checks the number of an array's buffers, and that each required buffer is present and long
 //! enough.
 
 use std::ffi::c_void;

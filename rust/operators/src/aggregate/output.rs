@@ -17,7 +17,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Returns the rows of the windows for which `is_wanted` returns `true`.
+    /// Returns the rows for the windows that `is_wanted` accepts.
     pub fn only(self, is_wanted: impl Fn(&Window) -> bool) -> Page {
         if self.windows.iter().all(&is_wanted) {
             return self;
@@ -89,7 +89,7 @@ pub struct Window {
 pub struct OutputColumn {
     /// One value per row. The entries for missing values are meaningless.
     pub values: OutputValues,
-    /// The rows of the page without a value, in ascending order.
+    /// The rows in the page without a value, in ascending order.
     pub missing: Vec<usize>,
 }
 

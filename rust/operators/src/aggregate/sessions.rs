@@ -1,9 +1,9 @@
-//! Sessions: windows that stay open as long as the rows of a key arrive in quick succession.
+//! Sessions: windows that stay open as long as a key's rows arrive in quick succession.
 //!
 //! A row opens a window `[ts, ts + gap)` for its key. Each further row in the window extends the
-//! window to `gap` after the row's time. The rows of all sources are put in merged order. A single
-//! pass over the rows then finds each row's session. Each function then adds the rows in that
-//! order, as it does for rows that arrive epoch by epoch. The cost is O(n log n) for several
+//! window to `gap` after the row's time. The rows from all sources are put in merged order. A
+//! single pass over the rows then finds each row's session. Each function then adds the rows in
+//! that order, as it does for rows that arrive epoch by epoch. The cost is O(n log n) for several
 //! sources and O(n) for one. The functions are divided among threads.
 
 use super::catalog::aggregate::{Aggregate, kind};
@@ -24,7 +24,7 @@ struct Session {
     key: u32,
 }
 
-/// Returns whether a row extends a session. The row must not be earlier than the last row of the
+/// Returns whether a row extends a session. The row must not be earlier than the last row in the
 /// session.
 pub(super) fn extends(ts: i64, last: i64, gap: i64) -> bool {
     ts.abs_diff(last) < gap.unsigned_abs()

@@ -14,7 +14,7 @@ use super::output::Page;
 use super::slices::windows::Windows;
 use crate::driver::{Driver, Stopped};
 
-/// Aggregates the rows of all sources, and passes the result to `take` page by page. Before the
+/// Aggregates the rows from all sources, and passes the result to `take` page by page. Before the
 /// memory for a page is allocated, `announce` receives the number of its rows. The return values of
 /// `take` are returned in order.
 ///

@@ -38,7 +38,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// Finds the partners of the left rows at positions from `first` on.
+/// Finds the partners of the left rows at positions from `first` onwards.
 fn follow(
     left: &Groups<'_>,
     right: &Groups<'_>,

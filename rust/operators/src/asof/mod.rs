@@ -1,5 +1,5 @@
 //! The as-of join. The join pairs each left row with the nearest right row that has the same key.
-//! It searches before the left row, after it, or in both directions.
+//! The join searches before the left row, after it, or in both directions.
 //!
 //! The partner is the first right row found when moving through time from the left row. Rows with
 //! equal times are in row order. A backward search finds the last of these rows, and a forward
@@ -7,7 +7,7 @@
 //!
 //! - If both sides are in time order, the join makes one pass over both sides. A table contains
 //!   each key's last right row. Threads process parts of the pass.
-//! - Otherwise, the rows of both sides are grouped by key and sorted by time. The left and right
+//! - Otherwise, the rows on both sides are grouped by key and sorted by time. The left and right
 //!   groups for a key are then traversed at the same time.
 //! - With a predicate, the partner is the first candidate that satisfies it. Blocks of candidates
 //!   are tested in rounds, nearest first; each block is four times as long as the previous one.

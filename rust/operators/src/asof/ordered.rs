@@ -1,12 +1,12 @@
 //! Finds partners in a single pass over both sides, which must be in time order.
 //!
-//! When the pass visits a right row, that row becomes the last row of its key. A left row's partner
-//! is the last row of its key at that moment. To find partners before left rows, the pass runs
-//! forward in time; to find partners after left rows, it runs backward. In either direction, a row
-//! is *met* when the pass visits it.
+//! When the pass visits a right row, that row becomes the last row with its key. A left row's
+//! partner is the last row with its key at that moment. To find partners before left rows, the pass
+//! runs forward in time; to find partners after left rows, it runs backward. In either direction, a
+//! row is *met* when the pass visits it.
 //!
 //! The pass is divided into parts with equal numbers of rows, counting both sides. A part begins
-//! with an empty table of last rows. It remembers the left rows whose keys are not yet in the
+//! with an empty table of last rows. The part remembers the left rows whose keys are not yet in the
 //! table. Once all parts are done, the tables are completed one after the other, each from the
 //! previous table. If a left row's key is missing from its own part's table, the key's last row is
 //! in the previous part's table.
@@ -59,7 +59,7 @@ pub(super) fn partners(
     Ok(runs.written())
 }
 
-/// The rows of both sides, and the criteria for partners.
+/// The rows on both sides, and the criteria for partners.
 #[derive(Clone, Copy)]
 struct Pass<'a> {
     left: JoinColumns<'a>,

@@ -54,7 +54,7 @@ impl Band {
         }
     }
 
-    /// Returns the first and the last code that match a left code, or `None` if there is no match.
+    /// Returns the first and last codes that match a left code, or `None` if there is no match.
     #[inline]
     pub fn at(&self, value: i64) -> Option<(i64, i64)> {
         match *self {
@@ -127,7 +127,7 @@ impl LeftReach for Floats {
     }
 }
 
-/// Returns the first and the last code in a band around `left`.
+/// Returns the first and last codes in a band around `left`.
 ///
 /// Subtraction rounds, but it preserves the order of the exact results. Each of a band's two
 /// conditions therefore holds for all numbers on one side of a limit. The search for the limit

@@ -1,4 +1,4 @@
-//! The columns kept for the rows of one side: times and keys.
+//! The columns kept for the rows on one side: times and keys.
 
 use crate::rows::{KeptColumn, KeptColumns, NO_KEY};
 

@@ -212,7 +212,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
                 found.push(pairs);
             }
         }
-        // 3. Once all left rows have been processed, the rows of both sides are inserted.
+        // 3. Once all left rows have been processed, the rows on both sides are inserted.
         if self.stage.work.is_empty() {
             match side {
                 Side::Left => {
@@ -319,7 +319,7 @@ impl RowJoin<[&[u32]; 2]> for TimeJoin {
     }
 }
 
-/// Inserts the rows of a log, starting at offset `from`, into the timelines of their keys.
+/// Inserts the rows in a log, starting at offset `from`, into the timelines of their keys.
 fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bound: i64) {
     let (ts, keys) = (&log.columns().times()[from..], &log.columns().keys()[from..]);
     let first = (log.first() as u32).wrapping_add(from as u32);
@@ -336,7 +336,7 @@ fn store(timelines: &mut Vec<Timeline>, log: &RowLog<KeyedRows>, from: usize, bo
     }
 }
 
-/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows of each
+/// Prefetches the memory that upcoming rows need: first the timelines, then the last rows in each
 /// timeline.
 #[inline(always)]
 fn ask_ahead(timelines: &[Timeline], keys: &[u32], row: usize) {

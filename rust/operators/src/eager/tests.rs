@@ -20,7 +20,7 @@ struct Row {
     key: u32,
 }
 
-/// The rows of an epoch, and a flag that is `true` if promises follow the epoch.
+/// The rows in an epoch, and a flag that is `true` if promises follow the epoch.
 type Fed = (Vec<Row>, bool);
 
 fn row() -> impl Strategy<Value = Row> {

@@ -1,4 +1,4 @@
-//! The rows of one side that have the same key, in time order.
+//! The rows on one side that have the same key, in time order.
 //!
 //! Most rows arrive approximately in time order, so they are inserted near the end. Rows are stored
 //! in runs of limited length. Inserting a row that arrives much later than others with similar
@@ -163,7 +163,7 @@ fn take(run: &[Entry], first: i64, last: i64, found: &mut Vec<u32>) {
     found.extend(run[start..].iter().map(|entry| entry.number));
 }
 
-/// Returns the number of rows in a run that satisfy `holds`. These rows must be the first rows of
+/// Returns the number of rows in a run that satisfy `holds`. These rows must be the first rows in
 /// the run. Usually, all but a few rows satisfy `holds`, so the search begins at the end.
 #[inline]
 fn behind(run: &[Entry], holds: impl Fn(i64) -> bool) -> usize {

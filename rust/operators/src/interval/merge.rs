@@ -36,7 +36,7 @@ pub(super) fn distances(
     reach.distances(*first, *last).filter(|_| counted <= left.ts.len() + right.ts.len())
 }
 
-/// Returns the matches of all left rows, and where the right rows of each key start. The times of
+/// Returns the matches of all left rows, and the start of each key's right rows. The times of
 /// both sides must be in nondecreasing order.
 pub(super) fn merge(
     left: JoinColumns<'_>,
@@ -97,7 +97,7 @@ pub(super) fn merge(
     Ok((Matches::new(runs.written(), Some(numbers), true, right.ts.len()), starts))
 }
 
-/// The right rows that are too early for all left rows of a part.
+/// The right rows that are too early for all left rows in a part.
 struct EarlyRows {
     end: usize,
     /// A row near the end of the early rows, and the position that each key has reached before that

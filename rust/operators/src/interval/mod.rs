@@ -136,8 +136,7 @@ pub(crate) fn find(
 /// Matches, and properties of the right rows that were determined along the way.
 struct GroupMatches {
     matches: Matches,
-    /// The position at which each key's right rows start, followed by the position at which the
-    /// last key's rows end.
+    /// The start of each key's right rows, followed by the end of the last key's rows.
     starts: Vec<u32>,
     /// `true` if the right rows are in time order.
     is_sorted: bool,

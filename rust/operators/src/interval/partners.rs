@@ -58,7 +58,7 @@ pub struct Partners {
     length: Option<u64>,
 }
 
-/// The order in which right rows are folded, and where the panes start in this order.
+/// The order in which right rows are folded, and the starts of the panes in this order.
 #[derive(Debug)]
 pub(crate) enum Panes {
     /// Rows are folded key by key, in the order of their positions. For each position, contains the
@@ -120,8 +120,8 @@ impl Partners {
         self.matches.runs()[left].len() + usize::from(prevailing)
     }
 
-    /// Returns at most `rows` left rows from `start` on. These rows have at most `most` partners in
-    /// total, unless there is only one row.
+    /// Returns at most `rows` left rows, from `start` onwards. These rows have at most `most`
+    /// partners in total, unless there is only one row.
     pub fn page(&self, start: usize, rows: usize, most: u64) -> Range<usize> {
         let end = self.left_rows().min(start.saturating_add(rows));
         if most == u64::MAX {

@@ -22,8 +22,8 @@ pub(crate) fn sweep<R: LeftReach>(
     follow(left, key_count, &Sweep { right, reach }, driver)
 }
 
-/// Moves both ends of a run from one left row to the next. The ends mostly increase while the left
-/// rows of a key are in time order.
+/// Moves both ends of a run from one left row to the next. The ends mostly increase while a key's
+/// left rows are in time order.
 struct Sweep<'a, R> {
     right: &'a Groups<'a>,
     reach: &'a R,

@@ -71,7 +71,7 @@ impl Run {
         Run { start: row, end: row + 1 }
     }
 
-    /// Returns the right row of a run with one row, or `None` for the empty default run.
+    /// Returns the right row in a run with one row, or `None` for the empty default run.
     #[inline]
     pub(crate) fn partner(self) -> Option<u32> {
         self.end.checked_sub(1)

@@ -44,7 +44,7 @@ pub struct Pairs {
     left: Vec<u32>,
     right: Vec<u32>,
     len: usize,
-    /// The sorted rows of a run, and the position of the run's left row. The run is kept in case a
+    /// The sorted rows in a run, and the position of the run's left row. The run is kept in case a
     /// later call lists an adjacent range.
     sorted: Option<(usize, Vec<u32>)>,
 }
@@ -193,7 +193,7 @@ impl Output {
         }
     }
 
-    /// Skips the first `skip` rows of a run and writes the next `count` right rows, starting at
+    /// Skips the first `skip` rows in a run and writes the next `count` right rows, starting at
     /// position `at`.
     fn list_run(&self, place: usize, skip: usize, count: usize, at: usize, pairs: &mut Pairs) {
         let (run, rows) = (self.matches.runs[place], self.matches.rows.as_deref());

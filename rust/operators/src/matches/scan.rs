@@ -13,10 +13,11 @@ use crate::rows::Side;
 /// The number of pairs in a task. With tasks of this size, a stop is noticed within milliseconds.
 const TASK_PAIRS: u64 = 1 << 24;
 
-/// The maximum number of rows in a task. It limits the memory needed for the rows' ranges.
+/// The maximum number of rows in a task. This maximum limits the memory needed for the rows'
+/// ranges.
 const TASK_ROWS: usize = 1 << 14;
 
-/// The maximum numbers of pairs and rows in a task if rows are looked up. In that case, pairs cost
+/// The maximum numbers of pairs and rows in a task if rows are looked up. With lookups, pairs cost
 /// nothing unless a row has many candidates. Comparing the pairs of a task then takes 0.1 s.
 const LOOKED_UP: (u64, usize) = (1 << 32, 1 << 12);
 
@@ -110,7 +111,7 @@ impl Matches {
         })
     }
 
-    /// Divides the rows of a page into tasks. The number of pairs and rows per task is limited.
+    /// Divides the rows in a page into tasks. The number of pairs and rows per task is limited.
     fn tasks(
         &self,
         page: Range<usize>,

@@ -403,8 +403,8 @@ fn note(
 }
 
 /// Returns the run of each left row. A run starts at the first value in `firsts` that is at or
-/// after the start of the row's reach. It ends at the first value in `lasts` that is after the end
-/// of the reach. Both directories must have the same keys.
+/// after the start of the row's reach. A run ends at the first value in `lasts` that is after the
+/// end of the reach. Both directories must have the same keys.
 pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     left: JoinColumns<'_>,
     [firsts, lasts]: [&Directory<'_>; 2],
@@ -423,7 +423,7 @@ pub(crate) fn look_up<R: LeftReach, T: Value + From<[u32; 2]>>(
     Ok(runs.written())
 }
 
-/// The rows of a task.
+/// The rows in a task.
 struct DirectorySearch<'a, R, T> {
     directories: [Slices<'a>; 2],
     reach: &'a R,

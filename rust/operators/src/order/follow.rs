@@ -1,4 +1,4 @@
-//! Follows the rows of each key in time order. Each row starts at the position reached by the
+//! Follows each key's rows in time order. Each row starts at the position reached by the
 //! previous row with the same key.
 //!
 //! If all rows on a side are in time order, each thread stores a position for each key. Otherwise,
@@ -28,7 +28,7 @@ pub(crate) trait Follow: Sync {
     /// The type of results. Rows without a key get the default value.
     type Output: Value;
 
-    /// Returns the initial position for the first row of a key.
+    /// Returns the initial position for a key's first row.
     fn begin(&self, key: u32) -> Self::Place;
 
     /// Returns the result for the row with this number and time. `place` contains the position
@@ -105,7 +105,7 @@ fn in_row_order<F: Follow>(
     Ok(())
 }
 
-/// The rows of a task, and the cursors of the thread that runs it. The number of cursors is a power
+/// The rows in a task, and the cursors of the thread that runs it. The number of cursors is a power
 /// of two.
 struct InRowOrder<'a, F: Follow> {
     follow: &'a F,

@@ -1,4 +1,4 @@
-//! Groups the rows of one side by key, in time order within each key.
+//! Groups the rows on one side by key, in time order within each key.
 
 use std::ops::Deref;
 
@@ -129,7 +129,7 @@ impl<'a> Groups<'a> {
             fill(out, &values, numbers, 0);
             return Ok(());
         }
-        // Adjacent rows of a group can be anywhere among the rows. The values are first partitioned
+        // Adjacent rows in a group can be anywhere among the rows. The values are first partitioned
         // by range of row numbers, so that each range is filled within a cache.
         let ranges = Buckets {
             first: 0,

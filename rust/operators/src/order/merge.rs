@@ -43,7 +43,7 @@ pub struct Stretch {
     rows: usize,
 }
 
-/// Divides the rows of sorted runs into consecutive stretches. The rows are ordered by time, then
+/// Divides the rows in sorted runs into consecutive stretches. The rows are ordered by time, then
 /// by run, then by position. A stretch has at most `most` rows, or at most `runs.len()` rows if
 /// that is more. Returns `None` if the times of any run are not sorted.
 ///

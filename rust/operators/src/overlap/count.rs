@@ -18,7 +18,8 @@
 //!
 //! Counting takes O((n + m) log m) time, regardless of the number of pairs. The starts and ends of
 //! right rows are copied, which takes 16 bytes per row. If the left rows are unsorted, positions
-//! are stored as well. They take up to 4 bytes per start and per end. Each left row takes 8 bytes.
+//! are stored as well. These positions take up to 4 bytes per start and per end. Each left row
+//! takes 8 bytes.
 //!
 //! # Sources
 //!

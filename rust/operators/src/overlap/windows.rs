@@ -1,8 +1,8 @@
 //! Lists of the rows that are open at certain times.
 //!
-//! A *window* begins at a certain time. The window lists the rows of a key that started before that
-//! time and end at that time or later. A row that is open at a given time is therefore in the list
-//! of the last window that begins before this time, or it has started since that window began.
+//! A *window* begins at a certain time. The window lists a key's rows that started before that time
+//! and end at that time or later. A row that is open at a given time is therefore in the list of
+//! the last window that begins before this time, or it has started since that window began.
 //!
 //! A new window begins once as many rows have ended in the current window as are still open. Until
 //! then, more than half of the rows that were listed or that started later are still open. The new

@@ -76,7 +76,7 @@ impl RankColumn {
         })
     }
 
-    /// Appends rows of the operand. Returns whether all of their numbers fit.
+    /// Appends rows of the operand. Returns whether all of the rows' numbers fit.
     pub(super) fn append(&mut self, operand: &Operand, rows: &[u32]) -> bool {
         let most = match self.ranks {
             Ranks::U32(_) => u64::from(u32::MAX) - 1,

@@ -71,7 +71,7 @@ impl Term {
     /// Creates the condition that relates a left number to a right number. Returns `None` if the
     /// condition has to be evaluated separately for each pair. Separate evaluation is needed if a
     /// number could overflow, or if a side contains both the smallest and the largest 64-bit value.
-    /// In the latter case, no rank is left for rows without a number.
+    /// Such a side leaves no rank for rows without a number.
     pub fn new(left: Operand, right: Operand, relation: Relation) -> Option<Self> {
         let term = Term { left, right, relation };
         term.fits().then_some(term)

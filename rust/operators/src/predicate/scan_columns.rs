@@ -47,7 +47,7 @@ const LOOK_IN_BITMAPS: (f64, f64) = (10_000.0, 512.0);
 /// The cost of testing a pair exactly after its codes have passed the test.
 const TEST_COST: f64 = 2_000.0;
 
-/// The rows of a window as columns. There is one column per term of the condition.
+/// The rows in a window as columns. There is one column per term of the condition.
 #[derive(Debug)]
 pub struct ScanColumns {
     rows: usize,

@@ -19,7 +19,7 @@ const FEW_ROWS: usize = if cfg!(debug_assertions) { 8 } else { 1 << 14 };
 /// cannot be matched.
 type Expiry = Reverse<(Option<i64>, u64)>;
 
-/// Data about the rows of a log in arrival order. The log keeps this data in addition to the
+/// Data about the rows in a log in arrival order. The log keeps this data in addition to the
 /// columns.
 #[derive(Debug)]
 pub(super) struct Arrival {

@@ -21,7 +21,7 @@ pub enum How {
     Left,
     /// Matching pairs, and unmatched right rows.
     Right,
-    /// Matching pairs, and unmatched rows of either side.
+    /// Matching pairs, and unmatched rows from either side.
     Full,
     /// Left rows that have a match, each returned once.
     Semi,
@@ -45,8 +45,8 @@ impl How {
         matches!(self, How::Right | How::Full)
     }
 
-    /// Returns whether matches have to be tracked for a side. They are tracked if the side's rows
-    /// may be emitted unmatched or are emitted only once.
+    /// Returns whether matches have to be tracked for a side. Matches are tracked if the side's
+    /// rows may be emitted as unmatched, or are emitted only once.
     pub fn marks(self, side: Side) -> bool {
         match side {
             Side::Left => self.keeps_left() || !self.pairs(),

@@ -31,7 +31,7 @@ pub struct Interval {
 /// Determines the first and last times of the right rows that match a left row. Codes for other
 /// values can be used instead of times. Such codes are integers in the same order as the values.
 pub(crate) trait LeftReach: Sync {
-    /// `true` if both ends are nondecreasing whenever the left rows of a key are in time order.
+    /// `true` if both ends are nondecreasing whenever a key's left rows are in time order.
     const RISING: bool = true;
 
     /// Returns the first and last matching times for the left row with this number and time.

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 /// A join whose rows arrive in epochs, either in merged order or in arrival order. `V` is the type
 /// of the values by which rows are compared: keys, codes with bands, or numbers.
 ///
-/// The rows of each side are numbered from 0, starting with the first row that arrives. Results
+/// The rows on each side are numbered from 0, starting with the first row that arrives. Results
 /// identify a row by its *offset*, the distance from the oldest kept row on the same side.
 ///
 /// ```
@@ -31,14 +31,14 @@ use crate::driver::Driver;
 ///         assert_eq!((pairs.left, pairs.right), (vec![0], vec![0]));
 ///     }
 /// }
-/// // The first row of each side is no longer needed.
+/// // The first row on each side is no longer needed.
 /// join.purge([Some(14); 2]);
 /// assert_eq!((join.first(Side::Left), join.first(Side::Right)), (1, 1));
 /// # Ok::<(), tidegate_operators::rows::JoinError>(())
 /// ```
 pub trait RowJoin<V>: Debug + Send + Sync {
     /// Begins an epoch with the given rows. The arguments are the time and side of each row, and
-    /// the values on both sides. In merged order, a row must not be earlier than any row of an
+    /// the values on both sides. In merged order, a row must not be earlier than any row in an
     /// earlier epoch. In arrival order, all left rows precede all right rows, regardless of their
     /// times.
     ///
@@ -74,13 +74,13 @@ pub trait RowJoin<V>: Debug + Send + Sync {
         self.is_done()
     }
 
-    /// Returns a time up to which all results have been returned. This time is needed if rows of
+    /// Returns a time up to which all results have been returned. This time is needed if rows from
     /// several epochs are in progress, or if results are [held back](Self::holds_back).
     fn given(&self) -> Option<i64> {
         None
     }
 
-    /// Finds the results for more rows of the epoch. If a pause has been requested, this method may
+    /// Finds the results for more rows in the epoch. If a pause has been requested, this method may
     /// return no results. After an error, the join can no longer be used.
     fn advance(
         &mut self,

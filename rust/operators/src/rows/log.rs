@@ -20,8 +20,7 @@ pub struct SavedRows {
 ///
 /// In merged order, a row is *settled* once it has been checked for matches and no later row can
 /// match it. If matches are tracked, a row is kept until it is settled. In arrival order, rows are
-/// never settled, because the order in which unmatched rows are emitted differs from the order in
-/// which rows are dropped.
+/// never settled, because unmatched rows are not emitted in the order in which rows are dropped.
 #[derive(Debug)]
 pub struct RowLog<C> {
     side: Side,
@@ -91,13 +90,13 @@ impl<C: KeptColumns> RowLog<C> {
         number.wrapping_sub(self.first as u32) as usize
     }
 
-    /// Returns the columns of the rows.
+    /// Returns the rows' columns.
     #[inline]
     pub fn columns(&self) -> &C {
         &self.columns
     }
 
-    /// Returns the columns of the rows for modification. The number of rows must stay the same.
+    /// Returns the rows' columns for modification. The number of rows must stay the same.
     #[inline]
     pub fn columns_mut(&mut self) -> &mut C {
         &mut self.columns
@@ -193,7 +192,7 @@ impl<C: KeptColumns> RowLog<C> {
         self.settled += 1;
     }
 
-    /// Returns the last time at which a row of the other side can match the row at an offset.
+    /// Returns the last time at which a row on the other side can match the row at an offset.
     /// Returns `None` if there is no last time, or if that time is not known yet.
     #[inline]
     fn last_matchable(&self, extent: &Extent, offset: usize, ts: i64) -> Option<i64> {

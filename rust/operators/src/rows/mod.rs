@@ -5,7 +5,7 @@
 //! | `side.rs`, `how.rs` | the two sides and their watermarks; the types of joins |
 //! | `interval.rs`, `retention.rs` | which times match (without wrapping); how long rows are kept |
 //! | `reach.rs`, `extent.rs` | which times of the other side match; how long a row can be matched |
-//! | `log.rs`, `kept_column.rs` | the kept rows of a side, and which of them are matched |
+//! | `log.rs`, `kept_column.rs` | the kept rows on a side, and which of them are matched |
 //! | `arrival.rs` | what the log adds for rows in arrival order |
 //! | `join.rs`, `step.rs` | the trait of streaming joins; the outcome of a call to one |
 //! | `reorder.rs` | puts the rows of a source in order |

@@ -1,4 +1,4 @@
-//! Sorts the rows of one source by time, within the source's lateness.
+//! Sorts one source's rows by time, within the source's lateness.
 //!
 //! ```text
 //! lateness 5    pushed    10  14  12  21   9   18
@@ -7,7 +7,7 @@
 //!               released   -   -  -   10 12 14         rows that no later row can precede
 //! ```
 //!
-//! Whether a row is late depends only on the rows of its source, never on batch boundaries.
+//! Whether a row is late depends only on its source's rows, never on batch boundaries.
 
 use tidegate_structures::memory;
 
@@ -29,7 +29,7 @@ pub struct LateRow {
     pub watermark: i64,
 }
 
-/// Rows in time order. No later row of the source can precede these rows.
+/// Rows in time order. No later row from the source can precede these rows.
 #[derive(Debug)]
 pub enum ReleasedRows<P> {
     /// Adjacent rows of one push.
@@ -45,7 +45,7 @@ pub enum ReleasedRows<P> {
     },
 }
 
-/// Holds back the rows of a source until they are in time order.
+/// Holds back a source's rows until they are in time order.
 ///
 /// Every change is first prepared as a draft. Preparing a draft determines which rows are late and
 /// which rows are released. Preparation can fail if memory runs out. [`commit`](Self::commit) then
@@ -75,7 +75,7 @@ pub struct Draft<P> {
     released: Vec<(u64, usize)>,
 }
 
-/// The rows of a push. They are kept until all of them have been released.
+/// The rows from a push, which are kept until all of them have been released.
 #[derive(Debug)]
 struct PendingPush<P> {
     payload: P,
@@ -139,7 +139,7 @@ impl<P: PushedRows> PushPart<'_, P> {
     }
 }
 
-/// Merges the rows of several pushes by time. Rows with equal times stay in push order.
+/// Merges the rows from several pushes by time. Rows with equal times stay in push order.
 fn merged<P: PushedRows>(parts: &[PushPart<'_, P>]) -> ReleasedRows<P> {
     let mut rows: Vec<(i64, (u32, u32))> =
         memory::vec(parts.iter().map(|part| part.rows.len()).sum());
@@ -204,7 +204,7 @@ impl<P: PushedRows> Draft<P> {
         (late, sorted)
     }
 
-    /// Accepts the rows of a push that are not late, and returns the late ones.
+    /// Accepts the rows from a push that are not late, and returns the late ones.
     pub fn push(&mut self, payload: P) -> Vec<LateRow> {
         let ts = payload.ts();
         let (Some(&first), Some(&last)) = (ts.first(), ts.last()) else { return Vec::new() };

@@ -1,7 +1,7 @@
 //! Finds matches within row-based windows: the earlier row of a pair must be among the last n rows
 //! on its own side that precede the later row.
 //!
-//! The rows of both sides are in one merged order: by time, then left before right, then by row
+//! The rows on both sides are in one merged order: by time, then left before right, then by row
 //! number. In merged order, the matches of a left row are adjacent among the right rows. They are
 //! the last `right` right rows before the left row, and all right rows between it and the `left`-th
 //! left row after it.
@@ -83,8 +83,8 @@ pub fn meetings(
 
 /// Finds the matches of every left row.
 ///
-/// `key_count` must be greater than every key on both sides. Windows count the rows of all keys
-/// together.
+/// `key_count` must be greater than every key on both sides. Windows count rows regardless of their
+/// keys.
 ///
 /// In this example, a left row matches the last two right rows, and a right row matches the last
 /// left row:

@@ -12,7 +12,7 @@ use crate::rows::{Filter, FilterError, JoinError, Results, Side};
 /// The number of rows per epoch.
 const EPOCH_ROWS: usize = if cfg!(test) { 7 } else { 1 << 16 };
 
-/// The rows of one side in time order.
+/// The rows on one side in time order.
 struct SortedSide<'a> {
     ts: &'a [i64],
     order: Option<Pages<u32>>,

@@ -106,7 +106,7 @@ fn spread(values: impl Iterator<Item = i64>) -> Option<i64> {
     Some(values.iter().max()? - values.iter().min()?)
 }
 
-/// Folds rows in the documented order: in each slice, the rows of each source form one state, and
+/// Folds rows in the documented order: in each slice, each source's rows form one state, and
 /// these states are combined in source order. Slices before the next multiple of the window's
 /// length are combined backwards, and the slices after it are combined forwards.
 fn fold<S: Copy>(

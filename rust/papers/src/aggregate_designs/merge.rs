@@ -1,4 +1,4 @@
-//! Merges the rows of all sources. Each source adds its own rows.
+//! Merges the rows from all sources. Each source adds its own rows.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ impl<Q: QueueEnd> Drop for Input<Q> {
 
 /// Returns one stage per source and a function. Each stage adds its source's rows to a queue, and
 /// the function returns all rows in merged order. Once every queue contains a row, the next row is
-/// chosen from the first rows of all queues.
+/// chosen from the first rows in all queues.
 pub(super) fn queued<'a, Q: QueueEnd + 'a>(
     epoch: &'a Epoch<'_>,
 ) -> (Vec<Stage<'a>>, impl FnMut() -> Next<(usize, usize)> + Send + 'a) {

@@ -25,7 +25,7 @@ const BURST_PAIRS: u64 = 1 << 18;
 /// After this many comparisons, the share of matching pairs is considered known.
 const KNOWN: u64 = 1 << 20;
 
-/// The rows of an epoch, in merged order.
+/// The rows in an epoch, in merged order.
 #[derive(Debug)]
 pub(super) struct Epoch<P: Predicate> {
     pub(super) ts: Vec<i64>,

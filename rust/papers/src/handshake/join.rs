@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// The number of results at which a call stops collecting.
 const MOST_RESULTS: usize = if cfg!(test) { 20 } else { 1 << 18 };
 
-/// The state of a join. The rows of each side are numbered from 0. Results refer to a row by its
+/// The state of a join. The rows on each side are numbered from 0. Results refer to a row by its
 /// distance from the oldest kept row on the same side. [`first`](Self::first) returns that oldest
 /// row's number.
 ///
@@ -183,7 +183,7 @@ impl<P: Predicate> HandshakeJoin<P> {
     }
 
     /// Adds rows, in merged order, after those that are in flight. The arguments are the time and
-    /// side of each row, and the columns for each side. No row may precede a row of an earlier
+    /// side of each row, and the columns for each side. No row may precede a row in an earlier
     /// epoch.
     ///
     /// # Panics

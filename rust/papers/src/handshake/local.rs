@@ -1,4 +1,4 @@
-//! The rows that a node keeps from one side. They are stored in columns and can be looked up by
+//! The rows that a node keeps from one side. The rows are stored in columns and can be looked up by
 //! value through an index.
 
 use std::ops::Range;
@@ -16,7 +16,7 @@ const LEAST_INDEXED: usize = if cfg!(test) { 8 } else { 1 << 11 };
 const SAMPLE: (usize, usize) = (16, 1 << 14);
 const PAYS: usize = if cfg!(test) { 4 } else { 128 };
 
-/// Rows of one side that travel through the chain, in order.
+/// Rows from one side that travel through the chain, in order.
 #[derive(Debug)]
 pub(super) struct Chunk<C> {
     /// The node that keeps the rows.
@@ -40,7 +40,7 @@ impl<C> Chunk<C> {
     }
 }
 
-/// Rows of one side, in order. Rows are appended at the end and removed from the front.
+/// Rows on one side, in order. Rows are appended at the end and removed from the front.
 #[derive(Debug)]
 pub(super) struct LocalWindow<C> {
     /// Rows before `start` have been removed. Memory used by removed rows is freed once at least
@@ -95,7 +95,7 @@ impl<C: Columns> LocalWindow<C> {
             + self.index.as_ref().map_or(0, Index::memory)
     }
 
-    /// Appends the rows of a chunk.
+    /// Appends the rows in a chunk.
     pub(super) fn insert(&mut self, chunk: &Chunk<C>, values: impl Fn(&C) -> &[i64]) {
         debug_assert!(
             self.places[self.start..].last().is_none_or(|last| last.number < chunk.first().number)

@@ -13,7 +13,8 @@ use super::window::Span;
 /// whole chain, from one end to the other, so no queue contains more messages than this.
 pub(super) const IN_FLIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// A message. It contains rows, and numbers that the neighbour needs before it handles these rows.
+/// A message, which contains rows, and numbers that the neighbour needs before it handles these
+/// rows.
 #[derive(Debug)]
 pub(super) struct Message<C> {
     /// The rows, if the message contains any.
@@ -24,7 +25,7 @@ pub(super) struct Message<C> {
     /// - left to right: arrived at the sender (they are acknowledged),
     /// - right to left: passed the far end of the chain (their expedition has ended).
     pub(super) passed: u64,
-    /// The rows of the other side that are still in the window. Earlier rows have expired.
+    /// The rows on the other side that are still in the window. Earlier rows have expired.
     pub(super) opposite: Span,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Message<C> {
 pub(super) struct ArrivalMarks {
     /// The number of messages that have arrived.
     pub(super) messages: HighWater,
-    /// All nodes have handled the rows of this side that precede this position in merged order.
+    /// All nodes have handled the rows on this side that precede this position in merged order.
     pub(super) seq: HighWater,
     /// In the original algorithm, left rows before this position have left the chain.
     pub(super) gone: HighWater,

@@ -2,8 +2,8 @@
 //! through a chain of nodes.
 //!
 //! Left rows flow from left to right and right rows from right to left. Rows are compared wherever
-//! they meet. Each node communicates only with its neighbours, through FIFO queues. It compares new
-//! rows with the rows that it keeps.
+//! they meet. Each node communicates only with its neighbours, through FIFO queues. The node
+//! compares new rows with the rows that it keeps.
 //!
 //! ```text
 //!              ┌────────┐ left rows ▶ ┌────────┐           ┌────────┐

@@ -1,4 +1,4 @@
-//! A node of the chain, with everything that both algorithms share.
+//! A node in the chain, with everything that both algorithms share.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::predicate::{Columns, Predicate};
 use super::{HandshakeAlgorithm, MOST_WAITING};
 use crate::threads::Turn;
 
-/// A node of the chain, which is stepped by only one thread at a time.
+/// A node in the chain, which is stepped by only one thread at a time.
 #[derive(Debug)]
 pub struct Node<P: Predicate> {
     pub(super) core: Core<P>,
@@ -27,7 +27,7 @@ enum Behaviour {
     Original(Original),
 }
 
-/// A node of the chain, with its position, its rows and its results.
+/// A node in the chain, with its position, its rows and its results.
 #[derive(Debug)]
 pub(super) struct Core<P: Predicate> {
     /// The number of the node, counted from the left.

@@ -3,7 +3,7 @@
 //! Each node keeps the rows in its share of the window and passes rows on when newer rows arrive.
 //! At any time, the rows in each side's window are divided evenly among the nodes, and the oldest
 //! rows have moved farthest. An expired row leaves at the end of the chain. By then, the row has
-//! passed all rows of the other side that it can match.
+//! passed all rows on the other side that it can match.
 
 use std::sync::Arc;
 

@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Columns for the rows of one side. They contain a batch of new rows, or the rows that a node
-/// keeps.
+/// Columns for the rows on one side. The columns contain a batch of new rows, or the rows that a
+/// node keeps.
 pub trait Columns: Default + Debug + Send + Sync {
     /// Returns the number of rows.
     fn len(&self) -> usize;

@@ -43,8 +43,9 @@ pub struct SlidingHandshake<T: Rank> {
     how: How,
     extent: Extent,
     logs: [TimeLog; 2],
-    /// The conditions used to compare rows. They do not contain any rows. Rows can be looked up by
-    /// the first condition. This is an equality if there is one, and a band otherwise.
+    /// The conditions used to compare rows. The conditions themselves do not contain any rows. Rows
+    /// can be looked up by the first condition. This is an equality if there is one, and a band
+    /// otherwise.
     terms: Vec<Term>,
     /// The position of each term among the terms passed to `new`.
     order: Vec<usize>,
@@ -58,7 +59,7 @@ pub struct SlidingHandshake<T: Rank> {
     found: Vec<ResultPair>,
     /// Marks the kept rows that match nothing.
     void: [VecDeque<bool>; 2],
-    /// Rows with results that have not been returned: those from the position `given` onwards, in
+    /// Rows with results that have not been returned: those from position `given` onwards, in
     /// merged order.
     waiting: VecDeque<(i64, Side)>,
     given: u64,

@@ -1,4 +1,4 @@
-//! Sliding windows, which determine the earlier rows of the other side that a row can match.
+//! Sliding windows, which determine the earlier rows on the other side that a row can match.
 
 use std::collections::VecDeque;
 

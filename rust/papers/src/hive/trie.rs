@@ -12,8 +12,9 @@
 //! keys, so two different keys diverge after at most eight nodes, and only whole keys are compared.
 //! The paper uses Michael's hash table instead. That table has a fixed number of buckets, but the
 //! number of keys in a winset is not known in advance. The trie comes from Bagwell, "Ideal hash
-//! trees" (2001). It is made concurrent as in Prokopec, Bronson, Bagwell and Odersky, "Concurrent
-//! tries with efficient non-blocking snapshots" (2012), but does not support removals or snapshots.
+//! trees" (2001). The trie is made concurrent as in Prokopec, Bronson, Bagwell and Odersky,
+//! "Concurrent tries with efficient non-blocking snapshots" (2012), but does not support removals
+//! or snapshots.
 
 use std::fmt;
 use std::ptr;
@@ -60,7 +61,8 @@ impl<V> Node<V> {
     }
 }
 
-/// Returns a tagged pointer to a node. Its lowest bit is set, unlike that of a pointer to an entry.
+/// Returns a tagged pointer to a node. The pointer's lowest bit is set, unlike that of a pointer to
+/// an entry.
 fn tagged<V>(node: *mut Node<V>) -> *mut SlotTarget<V> {
     node.cast::<SlotTarget<V>>().map_addr(|address| address | 1)
 }

@@ -2,7 +2,7 @@
 //! as no task searches for it.
 //!
 //! ```text
-//! rows of a side   │ removed │ being removed │ may leave │ a task may search for them │
+//! rows on a side   │ removed │ being removed │ may leave │ a task may search for them │
 //!                            └ taken                     └ upto
 //! ```
 
@@ -34,7 +34,7 @@ impl LeavingRows {
         LeavingRows { rows: rows.into(), upto: HighWater::default(), taken: TryLock::new(0) }
     }
 
-    /// Adds the rows of an epoch. The threads of the previous epoch must have finished.
+    /// Adds the rows in an epoch. The threads of the previous epoch must have finished.
     pub(super) fn begin(&mut self, rows: impl Iterator<Item = Entry>) {
         let removed = std::mem::take(self.taken.get_mut());
         self.rows.drain(..removed);

@@ -30,7 +30,7 @@
 //! When many rows have been inserted into an index, a thread merges the index. First, the thread
 //! waits until the active tasks have finished; in the meantime, no new tasks start. In the first
 //! phase, the thread builds the new tree, and other threads continue without indexing. The thread
-//! then lets the tasks finish again and exchanges the trees. In the second phase, the thread
+//! then waits for the active tasks again and exchanges the trees. In the second phase, the thread
 //! inserts the rows that were left out, and other threads continue with indexing. In the blocking
 //! merge, all other threads wait instead.
 //!
@@ -128,7 +128,7 @@ pub struct TaskRow {
     pub probe: Probe,
 }
 
-/// The rows of one side in the queue.
+/// The rows on one side in the queue.
 #[derive(Debug)]
 struct Side {
     /// The number of the first row.
@@ -171,7 +171,7 @@ pub struct TaskJoin {
     queue: Lock<Queue>,
     rows: Vec<TaskRow>,
     sides: Vec<Side>,
-    /// The rows of each side's index, if rows are removed one by one.
+    /// The rows in each side's index, if rows are removed one by one.
     leaving: Vec<LeavingRows>,
     /// The results of each completed task.
     results: Vec<Lock<Option<Results>>>,

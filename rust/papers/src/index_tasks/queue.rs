@@ -15,7 +15,7 @@ pub(super) struct Queue {
     /// available.
     pub(super) next: usize,
     rows: usize,
-    /// The first row of each active task, oldest first.
+    /// The first row in each active task, oldest first.
     pub(super) active: Vec<usize>,
     /// True if no tasks are handed out until the active ones have finished and the merging thread
     /// has confirmed this.
@@ -59,7 +59,7 @@ pub(super) enum NextWork {
     Task(Rows),
     /// The thread needs to merge this side's index.
     Merge(usize, Arc<SharedPimTree>, MergeOptions),
-    /// The thread needs to wait until another thread has finished something.
+    /// The thread needs to wait until another thread has made progress.
     Wait,
     /// All rows before this one have been handed out, and no more rows are handed out for now.
     Nothing(usize),

@@ -43,7 +43,8 @@ pub(super) struct Node<T> {
 
 type Link<T> = AtomicPtr<Node<T>>;
 
-/// A pointer that is kept from one call to the next. Its node may have been freed.
+/// A pointer that is kept from one call to the next. The node that it points to may have been
+/// freed.
 pub(super) struct NodePtr<T>(*const Node<T>);
 
 impl<T> Clone for NodePtr<T> {

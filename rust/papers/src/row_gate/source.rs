@@ -13,8 +13,8 @@ use tidegate_structures::gate::{Key, MAX_SOURCES, NotSync, Rank, RowId};
 use tidegate_structures::gate::{Rejection, TooManySources};
 
 /// In deciding when to check for memory that can be freed, a dropped source counts as this many
-/// nodes. The number is large enough for the source's rows to be freed eventually. It is small
-/// enough that dropping 60 000 sources does not cause 60 000 checks of every source.
+/// nodes. The number is large enough for the source's rows to be freed eventually. The number is
+/// small enough that dropping 60 000 sources does not cause 60 000 checks of every source.
 const NODES_OF_A_SOURCE: usize = 16;
 
 /// The position of a source in the list.
@@ -157,8 +157,8 @@ impl<T: Send + Sync> Source<T> {
     /// Promises that no later row has a `ts` below this one. If a previous promise was higher, it
     /// remains in effect.
     ///
-    /// A source without new rows holds back the rows of all other sources. After this promise, rows
-    /// of other sources before `ts` no longer have to wait for this source.
+    /// A source without new rows holds back the rows from all other sources. After this promise,
+    /// rows from other sources before `ts` no longer have to wait for this source.
     pub fn advance(&mut self, ts: i64) {
         if ts > self.place.promised {
             // Rows up to `ts` can be passed from now on, so the fingers must not hold them back.

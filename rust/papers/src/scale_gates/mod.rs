@@ -120,7 +120,7 @@ pub struct GatedScaleJoin {
     /// The number of rows added.
     rows: u64,
     /// The number of rows for which results were returned, in total and per side. Also contains the
-    /// time of the last of these rows.
+    /// last such row's time.
     given: u64,
     given_of: [u64; 2],
     last: Option<i64>,

@@ -19,7 +19,7 @@ const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 pub(super) struct Piece {
     /// The number of the first row, counting both sides together.
     pub(super) first: u64,
-    /// The number of the first row of each side.
+    /// The number of the first row on each side.
     pub(super) firsts: [u64; 2],
     pub(super) ts: Vec<i64>,
     pub(super) sides: Vec<Side>,
@@ -33,7 +33,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Creates a piece from rows of both sides that were added after `first` other rows.
+    /// Creates a piece from rows on both sides that were added after `first` other rows.
     pub(super) fn new(
         first: u64,
         firsts: [u64; 2],
@@ -102,7 +102,7 @@ pub(super) struct Processor {
     compared: usize,
 }
 
-/// The stored rows of one side.
+/// The stored rows on one side.
 #[derive(Debug)]
 struct Half {
     /// The number of stored rows that were dropped when the window was rebuilt.

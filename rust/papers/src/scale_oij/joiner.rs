@@ -1,4 +1,4 @@
-//! A joiner, which has its own lists and works on the rows of an epoch.
+//! A joiner, which has its own lists and works on the rows in an epoch.
 
 use std::fmt;
 
@@ -43,7 +43,7 @@ struct Keys {
     since: Option<i64>,
 }
 
-/// The joiner's rows of the epoch, and the matches it has found.
+/// The joiner's rows in the epoch, and the matches it has found.
 #[derive(Debug, Default)]
 struct Work {
     /// True if the rows have been selected.
@@ -142,7 +142,7 @@ impl fmt::Debug for JoinerWork<'_> {
 }
 
 impl JoinerWork<'_> {
-    /// Stores some rows. Also searches for matches of some rows, provided that all earlier rows of
+    /// Stores some rows. Also searches for matches of some rows, provided that all earlier rows in
     /// the epoch have been stored.
     pub fn step(&mut self) -> Turn {
         if self.is_at_rest {
@@ -196,8 +196,8 @@ impl JoinerWork<'_> {
         self.work.stored > from
     }
 
-    /// Selects this joiner's rows of the epoch. Also cuts off rows in the joiner's lists that are
-    /// too old to match any row of the epoch.
+    /// Selects this joiner's rows in the epoch. Also cuts off rows in the joiner's lists that are
+    /// too old to match any row in the epoch.
     fn begin(&mut self) {
         let EpochState { epoch, reach, .. } = &*self.shared;
         let of_all = epoch.routes.iter().enumerate().filter(|&(_, &route)| route == self.me);

@@ -39,7 +39,7 @@
 //!
 //! 4. Teams change between epochs, after about the same amount of work as in the published code.
 //!
-//! 5. For each row of one side (the *base*), the authors' join aggregates the matches. The authors'
+//! 5. For each row on one side (the *base*), the authors' join aggregates the matches. The authors'
 //!    join starts from the aggregate of an earlier base row and subtracts the rows that have left
 //!    the window. The counterpart in tidegate aggregates a left row's partners
 //!    ([`aggregate::partners`](tidegate_operators::aggregate)) in separate passes. The join in this
@@ -175,7 +175,7 @@ impl ScaleOij {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// Returns results for rows of the epoch, for a join that tracks which rows have been matched.
+    /// Returns results for rows in the epoch, for a join that tracks which rows have been matched.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let kept = self.oldest();
         let (mut results, extent) = (Results::default(), Extent::Time(self.reach));
@@ -351,7 +351,7 @@ impl RowJoin<[&[u32]; 2]> for ScaleOij {
     }
 }
 
-/// Calls a function for each row of the epoch that has matches. The function receives the numbers
+/// Calls a function for each row in the epoch that has matches. The function receives the numbers
 /// of the matches.
 fn for_each_row(
     joiners: &[Joiner],

@@ -1,10 +1,10 @@
-//! The dynamic balanced schedule, which determines the joiners that share the rows of a key.
+//! The dynamic balanced schedule, which determines the joiners that share a key's rows.
 //!
 //! Keys are divided into partitions by key number. Each partition has a team of joiners. Initially,
 //! each team has one joiner, and the joiners are assigned to the teams in turn. Rows are counted
 //! per partition, and older rows gradually count less. At intervals, one partition of the busiest
 //! joiner adds the joiner with the least work to its team, as long as this makes the loads more
-//! even. Joiners never leave a team, so the team keeps all rows of its partition.
+//! even. Joiners never leave a team, so the team keeps all rows in its partition.
 
 /// The number of key partitions.
 const PARTITIONS: usize = if cfg!(test) { 8 } else { 1024 };

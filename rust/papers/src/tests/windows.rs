@@ -171,7 +171,7 @@ proptest! {
 
 #[test]
 fn rows_are_compared_while_nobody_takes_results() {
-    // Each row meets the last row of the other side. No two rows match, so no thread waits for
+    // Each row meets the last row on the other side. No two rows match, so no thread waits for
     // room.
     let rows: Vec<Row> =
         (0..16).map(|n| (n, [Side::Left, Side::Right][n as usize % 2], n % 2 * 100)).collect();

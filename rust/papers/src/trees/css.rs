@@ -8,7 +8,7 @@ use tidegate_structures::index::{Entry, Probe, is_live, take_run};
 use tidegate_structures::memory::gather::prefetch;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
-/// The number of children per node, and of entries per leaf. Their keys fill two cache lines.
+/// The number of children per node, and of entries per leaf. This many keys fill two cache lines.
 const FANOUT: usize = 16;
 
 /// The number of probes that descend the tree together, so that their memory accesses overlap.

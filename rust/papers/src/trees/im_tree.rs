@@ -15,7 +15,7 @@ pub struct ImTree {
     /// Rows with numbers below this one have left the window.
     first: u32,
     len: usize,
-    /// The rows of the B+-tree during a merge.
+    /// The rows in the B+-tree during a merge.
     delta: Vec<Entry>,
     merges: u64,
 }

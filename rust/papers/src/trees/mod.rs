@@ -1,4 +1,4 @@
-//! Tree indexes for the rows of a sliding window. All of them are
+//! Tree indexes for the rows in a sliding window. All of them are
 //! [`WindowIndex`](tidegate_structures::index::WindowIndex)es and return the same rows:
 //!
 //! - [`RoundRobin`]: several [`BPlusTree`](tidegate_structures::index::BPlusTree)s. Rows are
@@ -14,7 +14,7 @@
 //!
 //! All trees except `OlcTree` are from Shahvarani and Jacobsen, "Parallel Index-based Stream Join
 //! on a Multicore CPU" (SIGMOD 2020), sections 2 and 3. `OlcTree` is the kind of general-purpose
-//! tree that the paper compares its own trees with.
+//! tree with which the paper compares its own trees.
 #![doc = include_str!("README.md")]
 
 mod chained;

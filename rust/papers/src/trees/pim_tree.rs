@@ -27,7 +27,7 @@ pub struct PimTree {
     len: usize,
     /// The number of rows in subindexes.
     mutable: usize,
-    /// The rows of the subindexes during a merge.
+    /// The rows in the subindexes during a merge.
     delta: Vec<Entry>,
     merges: u64,
 }

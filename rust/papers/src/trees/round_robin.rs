@@ -8,8 +8,7 @@ use tidegate_structures::index::{BPlusTree, Probe, WindowIndex};
 #[derive(Debug)]
 pub struct RoundRobin {
     trees: Vec<BPlusTree>,
-    /// The tree into which the next row is inserted, and the tree from which the next row is
-    /// removed.
+    /// The tree for the next insertion, and the tree for the next removal.
     enters: usize,
     leaves: usize,
 }

@@ -89,7 +89,7 @@ fn what_is_out_of_order_comes_back() {
     let rejected = sources[0].push(4, "b").unwrap_err();
     assert_eq!(
         rejected.to_string(),
-        "ts 4 is below 5, which the source has promised as its lower bound"
+        "ts 4 is below 5, the lower bound that the source has promised"
     );
     assert_eq!(rejected.into_inner(), "b");
     sources[0].advance(3);

@@ -2,9 +2,9 @@
 //!
 //! `make loom` also runs these tests. Under loom, the list has two levels and each trie node has
 //! two slots, so rare paths are taken constantly. The models detect windows and winsets that are
-//! lost or created twice. They also detect winsets that are handed out while they can still be
-//! updated. Since the winset's cell is checked, the models detect memory that is freed while it is
-//! read. They also detect leaked windows. `loom_gate.rs` describes the errors that the models
+//! lost or created twice. The models also detect winsets that are handed out while they can still
+//! be updated. Since the winset's cell is checked, the models detect memory that is freed while it
+//! is read. They also detect leaked windows. `loom_gate.rs` describes the errors that the models
 //! cannot detect.
 
 use loom::sync::Arc;
@@ -25,7 +25,7 @@ impl Drop for Window {
     }
 }
 
-/// Returns the key and the number of updates of each window, sorted by key.
+/// Returns each window's key and number of updates, sorted by key.
 fn numbers(winset: Winset<Window>) -> (i64, Vec<(u32, usize)>) {
     let start = winset.start();
     let mut windows: Vec<_> = winset

@@ -89,8 +89,8 @@ fn loom_rows_before_the_edge_are_in_the_index() {
     });
 }
 
-/// Two threads run the tasks for a few rows of one stream. All rows have the same key, so each row
-/// matches all earlier rows.
+/// Two threads run the tasks for a few rows from one stream. All rows have the same key, so each
+/// row matches all earlier rows.
 fn model(rows: u32, before: u32, options: TaskOptions) {
     explore(Some(2), move || {
         let row = |number: u32| TaskRow {

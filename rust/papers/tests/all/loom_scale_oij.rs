@@ -24,7 +24,7 @@ fn work(mut work: JoinerWork<'_>) -> Vec<(usize, Vec<u32>)> {
     }
 }
 
-/// Two joiners process the rows of an epoch, which all have the same time. The rows are assigned to
+/// Two joiners process the rows in an epoch, which all have the same time. The rows are assigned to
 /// the two joiners in turn. For each row, a joiner must find the earlier rows with the same key on
 /// the other side.
 fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32])]) {
@@ -33,7 +33,7 @@ fn model(rows: &'static [(Side, u32)], expected: &'static [(usize, &'static [u32
         // Loom's threads cannot borrow.
         let join: &'static mut ScaleOij = Box::leak(Box::new(ScaleOij::new(&near, How::Inner, 2)));
         let driver = Driver::new(1, Stop::default());
-        // The lists' memory, which std allocates, already exists: each joiner has had a row of each
+        // The lists' memory, which std allocates, already exists: each joiner has had a row on each
         // side.
         let [left, right] = [Side::Left, Side::Right];
         join.begin(&driver, vec![0; 4], vec![left, left, right, right], [&[1, 1], &[1, 1]]);

@@ -245,7 +245,7 @@ pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<U
     }
 }
 
-/// Returns the rows of a single batch, checked on this thread, or `None` if there are no rows.
+/// Returns the rows in a single batch, checked on this thread, or `None` if there are no rows.
 ///
 /// This function is intended for rows from Python code, and for callers that must not block.
 pub(crate) fn batch(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {

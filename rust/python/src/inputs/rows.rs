@@ -18,7 +18,7 @@ pub(crate) struct InputRows {
 
 #[pymethods]
 impl InputRows {
-    /// Reads all rows of Arrow data. Error messages refer to this input as `name`.
+    /// Reads all rows in Arrow data. Error messages refer to this input as `name`.
     #[new]
     fn new(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Self> {
         Ok(InputRows { rows: import::read(name, data, &Stop::default())? })

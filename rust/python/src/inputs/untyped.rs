@@ -74,7 +74,7 @@ pub(crate) fn of_join(
     defaults().map(with).find(|[left, right]| fits(left, right)).unwrap_or(given)
 }
 
-/// Assigns types to the schemas of the streams of an aggregation. Some streams may be empty.
+/// Assigns types to the schemas of an aggregation's streams. Some streams may be empty.
 pub(crate) fn of_aggregation(
     query: &Aggregation,
     schemas: &[SchemaRef],

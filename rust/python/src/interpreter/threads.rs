@@ -2,7 +2,7 @@
 //! or reattaches threads, except `error.rs`, which attaches a thread to set the cause of an error.
 //!
 //! When the interpreter shuts down, Python 3.13 and earlier terminate each thread that tries to
-//! reattach, by unwinding its stack. Rust code cannot be unwound in this way, so the process would
+//! reattach, by unwinding its stack. Rust code does not allow such unwinding, so the process would
 //! abort. Threads therefore pass through a [`Door`] before they reattach. Closing the door is the
 //! last step before shutdown. After that, threads created by Python wait forever, as they do in
 //! Python 3.14 and later. The package's own threads have stopped using the interpreter by the time

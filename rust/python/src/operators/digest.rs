@@ -49,7 +49,7 @@ impl Digest {
         Ok((nothing.clone(), nothing).into())
     }
 
-    /// Adds the rows of Arrow data.
+    /// Adds the rows in Arrow data.
     #[pyo3(signature = (data, threads))]
     fn _update(&self, data: &Bound<'_, PyAny>, threads: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         // All rows are read before any of them is added.

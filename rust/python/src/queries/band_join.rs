@@ -277,8 +277,8 @@ impl<'a, 'py> Settings<'a, 'py> {
     }
 }
 
-/// Returns the distances within which values match. They are given as one distance for all columns,
-/// a list with one per column, or a mapping from left column names.
+/// Returns the distances within which values match. The distances are given as one distance for all
+/// columns, a list with one per column, or a mapping from left column names.
 fn withins(on: &[(String, String)], within: &Bound<'_, PyAny>) -> PyResult<Vec<Within>> {
     if let Ok(list) = within.cast::<PyList>() {
         return list.iter().map(|within| one_within(&within)).collect();

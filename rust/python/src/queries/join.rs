@@ -132,8 +132,8 @@ pub(crate) trait Pairs: Send + Sync + 'static {
     fn plan(&self, left: &Schema, right: &Schema) -> tidegate::Result<QueryPlan>;
     fn pairs(&self) -> Vec<(String, String)>;
 
-    /// Returns, for the lower and the upper end of the intervals, whether that end varies from row
-    /// to row.
+    /// Returns, for the lower and upper ends of the intervals, whether each end varies from row to
+    /// row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }
@@ -494,7 +494,7 @@ pub(crate) struct Sides<'a, 'py> {
 }
 
 impl Sides<'_, '_> {
-    /// Reads the schemas of the left and the right sources, and the options.
+    /// Reads the schemas of the left and right sources, and the options.
     pub(crate) fn read(self) -> PyResult<(SchemaRef, SchemaRef, StreamOptions)> {
         let Sides { left, right, sources, lateness, memory_limit, ordered, pin } = self;
         let options = options(sources, lateness, memory_limit, ordered, pin)?;

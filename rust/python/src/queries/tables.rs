@@ -37,8 +37,8 @@ pub(crate) trait Relation: Send + Sync + 'static {
     /// is evaluated and nothing is aggregated.
     fn is_plain(&self) -> bool;
 
-    /// Returns, for the lower and the upper end of the intervals, whether that end varies from row
-    /// to row.
+    /// Returns, for the lower and upper ends of the intervals, whether each end varies from row to
+    /// row.
     fn row_ends(&self) -> [bool; 2] {
         [false; 2]
     }

@@ -106,7 +106,7 @@ impl RowId {
         self.0 & POSITION_MASK
     }
 
-    /// Returns the id of the row `rows` positions later in the same source.
+    /// Returns the id of the row that is `rows` positions later in the same source.
     #[inline]
     pub fn plus(self, rows: usize) -> Self {
         RowId::ranked(self.rank(), self.position() + rows as u64)

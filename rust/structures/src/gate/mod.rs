@@ -72,7 +72,7 @@ impl<R> Next<R> {
 /// unchanged.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Rejection<R> {
-    /// The row, or the first row of the run, is before the promised time.
+    /// The row, or the first row in the run, is before the promised time.
     Late {
         /// The smallest event time of the row or run.
         ts: i64,
@@ -105,7 +105,7 @@ impl<R> fmt::Display for Rejection<R> {
             Rejection::Late { ts, promised, .. } => {
                 write!(
                     f,
-                    "ts {ts} is below {promised}, which the source has promised as its lower bound"
+                    "ts {ts} is below {promised}, the lower bound that the source has promised"
                 )
             }
             Rejection::Full { overrun: Overrun { asked, used, limit }, .. } => {

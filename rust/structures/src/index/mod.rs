@@ -1,4 +1,4 @@
-//! Indexes that look up the rows of a sliding window by value. Rows are inserted and removed
+//! Indexes that look up the rows in a sliding window by value. Rows are inserted and removed
 //! continuously, and are looked up by range.
 //!
 //! ```text
@@ -76,7 +76,7 @@ pub struct Entry {
     pub row: u32,
 }
 
-/// The rows of a window, indexed by key. A window has fewer than 2^31 rows. Rows are removed in the
+/// The rows in a window, indexed by key. A window has fewer than 2^31 rows. Rows are removed in the
 /// order in which they were inserted.
 pub trait WindowIndex: Send + Sync {
     /// Inserts a row that is newer than all others.

@@ -162,7 +162,7 @@ pub fn writers<'a>(parts: Vec<Part<'a>>, target: Target<'a>) -> (Vec<u32>, Vec<W
     (starts, parts.into_iter().map(writer).collect())
 }
 
-/// Writes the rows of one part to their positions in the buckets.
+/// Writes the rows in one part to their positions in the buckets.
 pub struct Writer<'a> {
     rows: Rows<'a>,
     buckets: Buckets,
@@ -190,7 +190,7 @@ impl Writer<'_> {
         &self.next
     }
 
-    /// Writes all rows of the part.
+    /// Writes all rows in the part.
     pub fn run(mut self) {
         match (self.rows.ts, self.rows.numbers, self.places.keys) {
             (None, None, None) => self.scatter::<false, false, false>(),

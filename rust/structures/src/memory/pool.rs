@@ -1,5 +1,4 @@
-//! The memory of large arrays. It consists of extents of mappings, which are cut to size, joined
-//! and reused. The extents use huge pages, or small pages if the system supplies these faster.
+//! The memory of large arrays: extents of mappings, which are cut to size, joined and reused. The extents use huge pages, or small pages if the system supplies these faster.
 //!
 //! An array is placed at the start of the smallest free [`Extent`] that is large enough. The rest
 //! of the extent stays free. Adjacent free extents are joined. Each part of a call can therefore

@@ -77,8 +77,8 @@ impl Out<'_> {
 
 /// A row's values, in column order. Unused values are zeros.
 pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
-    /// Gathers as many records as possible. Returns the number of gathered records, and whether all
-    /// of their positions were in range.
+    /// Gathers as many records as possible. Returns the number of gathered records, and `true` if
+    /// all of their positions were in range.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ pub trait Record: Pod + Default + Send + Sync + AsRef<[u64]> + AsMut<[u64]> {
     ) -> (usize, bool);
 }
 
-/// Writes the rows of the columns as records. All columns must have the same length.
+/// Writes the columns' rows as records. All columns must have the same length.
 ///
 /// # Panics
 ///

@@ -33,7 +33,7 @@ const TILE_ROWS: usize = 64 * TILE;
 /// The number of cache lines that are prefetched per bitmap.
 const ANNOUNCED: usize = 4;
 
-/// The rows of a block that are in earlier buckets.
+/// The rows in a block that are in earlier buckets.
 type Bitmap = [u64; BLOCK_WORDS];
 
 /// The bitmap after the last bucket. This bitmap contains all rows, including those that do not
@@ -94,7 +94,7 @@ impl Bitmaps {
         }
     }
 
-    /// Appends the rows of a tile, given bucket by bucket, and clears the tile. Whole cache lines
+    /// Appends the rows in a tile, given bucket by bucket, and clears the tile. Whole cache lines
     /// are written, because each bucket is in a different cache line.
     fn add(&mut self, tile: usize, of_tile: &mut [[u64; TILE]; BUCKETS]) {
         let (segment, start) = place(tile * TILE / BLOCK_WORDS);
@@ -221,7 +221,7 @@ fn find<const TWO: bool>(
     }
 }
 
-/// Appends the rows of a tile that are in the run.
+/// Appends the rows in a tile that are in the run.
 // This is a separate function, so that the loop can use all registers.
 #[inline(never)]
 fn list(rows: &[u64; TILE], base: usize, run: &Range<usize>, found: &mut Vec<u32>) {

@@ -210,8 +210,8 @@ fn portable<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     tiles::<A, B, TWO, N>(ranges, Some(moved), found);
 }
 
-/// The loop. It is compiled for the instructions that are enabled in the function into which it is
-/// inlined. If shifted ranges are given, values are compared with the shifted ranges.
+/// The loop, which is compiled for the instructions that are enabled in the function into which it
+/// is inlined. If shifted ranges are given, values are compared with the shifted ranges.
 #[inline(always)]
 fn tiles<A: Lane, B: Lane, const TWO: bool, const N: usize>(
     ranges: Ranges<'_, A, B, N>,

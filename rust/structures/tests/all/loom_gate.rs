@@ -8,9 +8,9 @@
 //! memory is freed while it is read. Loom reports both kinds of races, because the data is in
 //! checked cells. The models also detect rows that are lost, duplicated or returned too early, and
 //! leaks of counted payloads. The models do not cover more than three threads or long histories.
-//! They also do not cover machines with a weaker memory order than loom's model, which does not
-//! reorder loads. The number of preemptions is limited to 2 or 3, because a full search would take
-//! hours. The profile enables debug assertions. These assertions read keys, which are also in
+//! The models also do not cover machines with a weaker memory order than loom's model, which does
+//! not reorder loads. The number of preemptions is limited to 2 or 3, because a full search would
+//! take hours. The profile enables debug assertions. These assertions read keys, which are also in
 //! checked cells.
 
 use loom::sync::Arc;

@@ -1,5 +1,5 @@
-//! Code shared by aggregations of tables and of streams. This code combines the rows of all inputs
-//! into one table, and builds keys, values and results.
+//! Code shared by aggregations of tables and of streams. This code combines the rows from all
+//! inputs into one table, and builds keys, values and results.
 //!
 //! ```text
 //! inputs ──streams.rs──▶ one table, sources in order ──groups.rs──▶ keys as ranks

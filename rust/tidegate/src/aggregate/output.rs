@@ -28,7 +28,7 @@ impl<'a> Output<'a> {
         Output { plan, keys: groups.map_or(&[], |groups| &groups.columns), values }
     }
 
-    /// Returns the rows of a page.
+    /// Returns the rows in a page.
     pub(crate) fn batch(&self, page: Page) -> Result<RecordBatch> {
         let fields = self.plan.schema.fields();
         let mut columns = Vec::with_capacity(fields.len());

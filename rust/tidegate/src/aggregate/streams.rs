@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// The number of rows for which a predicate is evaluated at a time.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// The rows of all aggregated sources, source by source, each in time order.
+/// The rows from all aggregated sources, source by source, each in time order.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) sources: Vec<SortedSource>,
@@ -61,7 +61,7 @@ impl Streams {
         )
     }
 
-    /// Returns the rows of tables, given the times of these rows. All tables have the same schema
+    /// Returns the rows in tables, given the times of these rows. All tables have the same schema
     /// as the plan's only table.
     pub(crate) fn alike(
         tables: Vec<(Table, Int64s)>,
@@ -104,7 +104,7 @@ impl Streams {
         })
     }
 
-    /// Returns the rows of one table, in their original order.
+    /// Returns the rows in one table, in their original order.
     pub(crate) fn in_row_order(
         table: &Table,
         of: &InputPlan,

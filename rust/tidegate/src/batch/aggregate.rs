@@ -58,7 +58,7 @@ pub(crate) struct ResultPart<N> {
 }
 
 impl Aggregation {
-    /// Aggregates the rows of all tables.
+    /// Aggregates the rows in all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
         let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;

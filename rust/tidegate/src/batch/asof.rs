@@ -20,8 +20,7 @@ use crate::query::options::JoinPlan;
 const LONG_BLOCK: u32 = 1 << 12;
 
 impl AsofJoin {
-    /// Finds the partners of the left table's rows. The rows of the result are built when they are
-    /// read.
+    /// Finds the partners of the left table's rows. The result rows are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;

@@ -14,7 +14,7 @@ use crate::columns::time;
 use crate::query::interval::{IntervalEnds, IntervalJoin, IntervalPlan};
 
 impl IntervalJoin {
-    /// Finds the pairs of two tables. The rows of the result are built when they are read.
+    /// Finds the pairs of two tables. The result rows are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;

@@ -149,7 +149,7 @@ pub(super) struct Pairs {
 pub(super) enum Candidates {
     /// A run of right rows for each left row.
     Runs(Arc<Matches>),
-    /// The right rows of a run that pass the checks.
+    /// The right rows in a run that pass the checks.
     Checked(Matches, Vec<Check>),
     /// The right rows that overlap a left row, given the starts of the left rows.
     Overlaps(Box<Overlaps>, Int64s),
@@ -244,8 +244,8 @@ impl Join {
         self
     }
 
-    /// Returns the same join, but with batches that share no memory with the tables. The rows of
-    /// the tables can then be dropped while the batches are still in use.
+    /// Returns the same join, but with batches that share no memory with the tables. The tables'
+    /// rows can then be dropped while the batches are still in use.
     pub(crate) fn of_passing_rows(mut self) -> Self {
         self.may_slice = false;
         self
@@ -390,7 +390,7 @@ impl Join {
         while left_rows < self.pairs.candidates.left_rows() {
             let (end, matches) = self.pairs.next_page(left_rows, &self.driver)?;
             self.count_left(aggregation, (end - left_rows) as u64)?;
-            // The rows of a page are positions in its matches, except for a join without a
+            // The rows in a page are positions in its matches, except for a join without a
             // condition.
             let first = matches.first_left();
             let mut pieces: Vec<Range<usize>> = Vec::new();
@@ -544,7 +544,7 @@ pub(crate) fn too_many(rows: u64, most: u64) -> Error {
     ))
 }
 
-/// Checks that there is enough memory for the rows of a result, given their average size.
+/// Checks that there is enough memory for the rows in a result, given their average size.
 pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
     let bytes = usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(row_bytes);
     memory::room(bytes)
@@ -554,7 +554,7 @@ pub(crate) fn room_for(rows: u64, row_bytes: usize) -> Result<()> {
 /// The batches of consecutive result rows, or the error that prevented them.
 pub(crate) type Piece = Result<Vec<RecordBatch>>;
 
-/// Gathers the result columns of a join of two tables.
+/// Gathers the result columns of a table join.
 fn gather(plan: &JoinPlan, left: &Table, right: &Table, how: How) -> Gather {
     let source = |column: &OutputColumn| match *column {
         OutputColumn::Left(at) => ColumnSource::Left(Arc::new(Column::new(left, at))),

@@ -25,7 +25,7 @@ use crate::{Error, Result};
 const PART_ROWS: usize = 1 << 16;
 
 impl OverlapJoin {
-    /// Finds the pairs of two tables. The rows of the result are built when they are read.
+    /// Finds the pairs of two tables. The result rows are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;

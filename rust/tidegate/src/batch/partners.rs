@@ -149,8 +149,8 @@ pub(super) struct PartnerRows {
 }
 
 impl PartnerAggregation {
-    /// Finds the right table's partners for each row of the left table. The rows of the result are
-    /// built when they are read.
+    /// Finds the right table's partners for each row in the left table. The result rows are built
+    /// when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         self.start_on(left, right, None, None, Driver::new(self.options().threads, stop))
     }

@@ -104,7 +104,7 @@ fn endpoints(ends: &RowEnds) -> [[Endpoint<'_>; 2]; 2] {
 
 impl QueryPlan {
     /// Returns a start and an end for each of a side's rows, for an interval join whose ends are
-    /// computed from columns. Rows of the two sides match only if their intervals overlap. For a
+    /// computed from columns. Rows on the two sides match only if their intervals overlap. For a
     /// row that matches nothing, both the start and the end are the row's time. A missing time
     /// counts as 0. Returns `None` for other joins.
     ///

@@ -29,7 +29,7 @@ pub(super) fn some_keys(
     })
 }
 
-/// If each part of a condition reads only one table, returns the rows of each table that satisfy
+/// If each part of a condition reads only one table, returns the rows in each table that satisfy
 /// the condition. The condition is then removed from the plan.
 pub(super) fn take_one_sided(
     plan: &mut JoinPlan,

@@ -25,7 +25,7 @@ pub enum Extra {
     Ignore,
 }
 
-/// Converts batches to `schema`. The batches' columns can be in a different order. Their types can
+/// Converts batches to `schema`. The batches' columns can be in a different order. Column types can
 /// differ as long as they represent the same values. In messages, rows are numbered starting with
 /// `first`, which is the number of the first row.
 ///

@@ -20,8 +20,8 @@ use crate::{Error, Result};
 pub enum End {
     /// A fixed distance from the left time, for all rows.
     Fixed(Bound),
-    /// The value of an expression over one side's columns. It is a duration, an integer or, for the
-    /// left side, a time. If the value is null, the row matches nothing.
+    /// The value of an expression over one side's columns. The value is a duration, an integer or,
+    /// for the left side, a time. If the value is null, the row matches nothing.
     Computed(Expr),
 }
 
@@ -41,7 +41,7 @@ impl From<Bound> for End {
     }
 }
 
-/// The ends of a join's intervals. At least one of them is computed.
+/// The ends of a join's intervals, at least one of which is computed.
 #[derive(Clone, Debug)]
 pub(crate) struct RowEnds {
     /// `None` for no bound.
@@ -71,7 +71,7 @@ impl RowEnds {
         self.each().any(|end| end.side() == Some(side))
     }
 
-    /// Returns the columns that the ends read from one side.
+    /// Returns the columns on one side that the interval's ends depend on.
     pub(crate) fn columns(&self, side: Origin) -> Vec<usize> {
         self.each().flat_map(|end| end.columns(side)).copied().collect()
     }
@@ -209,7 +209,7 @@ pub(crate) struct Width {
 }
 
 impl Width {
-    /// Returns the rows of a batch for which an end is too far from the row's time. `ts` contains
+    /// Returns the rows in a batch that have an end too far from their own time. `ts` contains
     /// the times of the rows.
     pub(crate) fn too_wide(&self, batch: &RecordBatch, ts: &[i64]) -> Result<Vec<u32>> {
         let mut rows = Vec::new();

@@ -73,8 +73,8 @@ use self::polynomial::Polynomial;
 use self::rows::BatchRows;
 use crate::{Error, Result};
 
-/// The number of rows whose words a thread computes at a time. It is large enough to make the cost
-/// of waking the thread negligible.
+/// The number of rows whose words a thread computes at a time. This number is large enough to make
+/// the cost of waking the thread negligible.
 const PART_ROWS: usize = 1 << 14;
 
 /// The number of bytes in a state.
@@ -148,7 +148,7 @@ impl Digest {
         xxh3_128(&bytes)
     }
 
-    /// Adds the rows of a batch. The column names, their order and the kinds of the column types
+    /// Adds the rows in a batch. The column names, their order and the kinds of the column types
     /// must match the schema. If the call fails, no rows are added.
     pub fn add(&mut self, batch: &RecordBatch, driver: &Driver) -> Result<()> {
         self.state = self.state.then(self.state_of(batch, driver)?);
@@ -163,7 +163,7 @@ impl Digest {
         Ok(())
     }
 
-    /// Removes the rows of the batch that was added last.
+    /// Removes the rows in the batch that was added last.
     pub(crate) fn take_back(&mut self, batch: &RecordBatch) {
         self.state = self.state.without(State::of(&BatchRows::new(batch), 0..batch.num_rows()));
     }

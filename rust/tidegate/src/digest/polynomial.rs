@@ -1,5 +1,6 @@
-//! Polynomials of words modulo the prime 2^127 - 1. They serve as a fingerprint of the words'
-//! order. See R. Karp and M. Rabin, "Efficient randomized pattern-matching algorithms", 1987.
+//! Polynomials of words modulo the prime 2^127 - 1. Such a polynomial serves as a fingerprint of
+//! the words' order. See R. Karp and M. Rabin, "Efficient randomized pattern-matching algorithms",
+//! 1987.
 //!
 //! The polynomial of the words `w0 w1 ... wn` is `w0 b^n + w1 b^(n-1) + ... + wn`. The probability
 //! that two sequences of random words have the same value is their length divided by 2^127.
@@ -7,8 +8,8 @@
 /// 2^127 - 1.
 const PRIME: u128 = u128::MAX >> 1;
 
-/// The point at which the polynomial is evaluated. It is taken from the digits of pi, to show that
-/// it was not chosen for a hidden purpose.
+/// The point at which the polynomial is evaluated. The point is taken from the digits of pi, to
+/// show that it was not chosen for a hidden purpose.
 const BASE: u128 = 0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344;
 
 /// The value of a polynomial over a sequence of words. The value is less than the prime.

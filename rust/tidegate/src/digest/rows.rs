@@ -32,11 +32,11 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::columns::keys::canonical;
 
-/// The number of rows that are encoded together. It is small enough for the rows' bytes to stay in
-/// the L1 cache.
+/// The number of rows that are encoded together. This number is small enough for the rows' bytes to
+/// stay in the L1 cache.
 const BLOCK_ROWS: usize = 256;
 
-/// The rows of a batch.
+/// The rows in a batch.
 pub(super) struct BatchRows<'a> {
     /// The columns with fixed-length values, and the offset of each within a row.
     fixed: Vec<(usize, Box<dyn DigestColumn + 'a>)>,

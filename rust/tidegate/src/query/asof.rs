@@ -171,7 +171,7 @@ impl AsofJoin {
         let mut lines = self.describe(plan);
         let (algorithm, memory) = match plan.join.predicate {
             None => (
-                "one pass over both sides with the last right row of each key if both sides are in \
+                "one pass over both sides with the last right row for each key if both sides are in \
                  time order; otherwise, both sides are grouped by key and the groups are merged",
                 "inputs + 12 bytes per left row and 4 per right row in time order, otherwise up to \
                  60 per row, up to 24 per row where partners are far apart, + result",

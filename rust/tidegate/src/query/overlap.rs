@@ -82,8 +82,8 @@ pub(crate) struct OverlapPlan {
     /// The start and end columns of each side.
     pub(crate) columns: [(usize, usize); 2],
     pub(crate) unit: Unit,
-    /// The minimum number of time steps from the later start to the earlier end. It is at least 1
-    /// if intervals exclude their ends.
+    /// The minimum number of time steps from the later start to the earlier end. This number is at
+    /// least 1 if intervals exclude their ends.
     pub(crate) least: i64,
     pub(crate) join: JoinPlan,
 }

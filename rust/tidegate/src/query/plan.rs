@@ -45,7 +45,7 @@ pub struct QueryPlan {
     pub(crate) row_ends: Option<RowEnds>,
 }
 
-/// The maximum distance between the two rows of a pair in one column.
+/// The maximum distance between a pair's two rows in one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reach {
     /// The column of each side.

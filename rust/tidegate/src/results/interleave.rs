@@ -1,8 +1,8 @@
 //! Gathers rows from many batches into new columns. Each row is specified by a batch number and a
 //! row number.
 //!
-//! [`super::gather`] does the same for tables, whose rows are identified by a single number. The
-//! rows of a streaming operator are in batches that are added and removed over time.
+//! [`super::gather`] does the same for tables, whose rows are identified by a single number. A
+//! streaming operator's rows are in batches that are added and removed over time.
 
 use std::ops::Range;
 

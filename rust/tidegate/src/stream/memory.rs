@@ -9,8 +9,8 @@
 //! A fifth of the limit is divided evenly among the sources. A source can always use its share,
 //! regardless of how much memory the others hold. Therefore, a source for which all others are
 //! waiting can proceed. A row's bytes count toward its source's share from the push until the row
-//! is no longer needed. An aggregation's state does not belong to any source. It has a separate
-//! share, which is another fifth of the limit.
+//! is no longer needed. An aggregation's state does not belong to any source. The state has a
+//! separate share, which is another fifth of the limit.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -132,7 +132,7 @@ pub(super) struct Common {
     pub(super) query: String,
     pub(super) explanation: Explanation,
     pub(super) intake: Intake,
-    /// The rows of the next epoch, which have been taken from the gate. `rest` is the state of the
+    /// The rows in the next epoch, which have been taken from the gate. `rest` is the state of the
     /// gate after the rows were taken.
     pub(super) pending: Vec<PlannedBlock<SourceRun>>,
     pub(super) rest: Rest,
@@ -140,8 +140,8 @@ pub(super) struct Common {
     pub(super) ready: VecDeque<ResultBatch>,
     /// True if memory is charged for results until they are read.
     pub(super) charges_results: bool,
-    /// True if results are discarded because they have already been emitted. In that case, tactics
-    /// do not have to build results.
+    /// True if results are discarded because they have already been emitted. Tactics do not have to
+    /// build discarded results.
     pub(super) recalls: bool,
     pub(super) driver: Driver,
     pub(super) latency: Latency,

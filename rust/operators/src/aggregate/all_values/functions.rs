@@ -38,7 +38,7 @@ pub(super) trait WindowFunction: Sync {
     fn of(&self, values: &mut [i64], each: impl FnMut(Option<Self::Output>));
 }
 
-/// A quantile: the value that a given share of the values does not exceed.
+/// A quantile: the value that is not exceeded by a given share of the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// The share, from 0 to 1.

@@ -2,7 +2,7 @@
 //! values, and lists of rows.
 //!
 //! Rows are sorted by key and then in merged order. The rows in a window, or a row's partners, are
-//! then adjacent. They form a run of positions. Runs overlap, and each result is computed from the
+//! then adjacent, and form a run of positions. Runs overlap, and each result is computed from the
 //! previous one ([`sliding`]). A result therefore costs as much as a search, regardless of the
 //! number of values.
 //!
@@ -151,7 +151,7 @@ fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> 
     OutputColumn { values: T::column(values.written()), missing }
 }
 
-/// Returns the rows of each run as a list. `row` returns the number of the row at a position.
+/// Returns the rows in each run as a list. `row` returns the number of the row at a position.
 fn lists(
     placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,

@@ -177,8 +177,8 @@ impl<F: WindowFunction> Scratch<F> {
 }
 
 /// Returns the pairs in sorted order. The pairs are distributed among buckets according to their
-/// position between the smallest and the largest value. Each bucket has only a few pairs unless
-/// values are very unevenly distributed.
+/// position between the smallest and largest values. Each bucket has only a few pairs unless values
+/// are very unevenly distributed.
 fn in_order<'a>(
     pairs: &[(i64, u32)],
     dealt: &'a mut Vec<(i64, u32)>,

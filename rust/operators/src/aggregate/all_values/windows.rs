@@ -9,7 +9,7 @@ use crate::matches::{MAX_ROWS, Run};
 use crate::order::{Groups, JoinColumns};
 use tidegate_structures::memory;
 
-/// The rows of several sources, sorted by key and then in merged order.
+/// The rows from several sources, sorted by key and then in merged order.
 ///
 /// This example counts the distinct values of a window:
 ///
@@ -42,7 +42,7 @@ pub struct WindowRows {
 }
 
 impl WindowRows {
-    /// Sorts the rows of all sources by key. Keys must be less than `key_count`.
+    /// Sorts the rows from all sources by key. Keys must be less than `key_count`.
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl WindowRows {
         self.runs(page).into_iter().enumerate().filter_map(begins).collect()
     }
 
-    /// Returns the rows of each result in a page.
+    /// Returns the rows for each result in a page.
     fn runs(&self, page: &Page) -> Vec<Run> {
         let mut keys = page.keys[..page.rows].iter();
         let mut runs = Vec::with_capacity(page.rows);

@@ -15,7 +15,7 @@ pub(in crate::aggregate) trait AggregateKind:
 
 impl<T: Fold + AddRows + OfPartners> AggregateKind for T {}
 
-/// Creates a function over the rows of streams.
+/// Creates a function over rows from streams.
 pub(in crate::aggregate) fn kind_of<'a, F: InPanes, G: CellStates<F> + 'a>(
     streams: &'a [Stream<'a>],
     input: G,

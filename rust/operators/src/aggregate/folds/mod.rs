@@ -2,7 +2,7 @@
 //!
 //! Each folder has a trait with the steps of its pass.
 //! [`WithInput`](super::inputs::values::WithInput), which combines a function with its input,
-//! implements all of these traits. Its loops are compiled for each combination.
+//! implements all of these traits. The loops of `WithInput` are compiled for each combination.
 //!
 //! | folder | rows of |
 //! | --- | --- |

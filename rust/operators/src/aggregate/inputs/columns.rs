@@ -1,4 +1,4 @@
-//! The rows of each source, and columns of row values.
+//! The rows from each source, and columns of row values.
 
 use tidegate_structures::memory::bits::BitSet;
 
@@ -11,7 +11,7 @@ pub struct Stream<'a> {
     pub keys: Option<&'a [u32]>,
 }
 
-/// The rows of a source that are included. `None` if all rows are included.
+/// The rows from a source that are included. `None` if all rows are included.
 pub type Mask<'a> = Option<&'a BitSet>;
 
 /// The values of a source's rows.

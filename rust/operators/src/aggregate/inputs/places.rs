@@ -1,4 +1,4 @@
-//! The rows of several sources as one source, in merged order.
+//! The rows from several sources as one source, in merged order.
 
 use super::columns::Stream;
 use crate::driver::{Driver, Stopped};
@@ -11,7 +11,7 @@ pub(in crate::aggregate) struct Place {
     pub(in crate::aggregate) row: usize,
 }
 
-/// The rows of all sources, ordered by time, source and position.
+/// The rows from all sources, ordered by time, source and position.
 pub(in crate::aggregate) struct MergedRows {
     /// The position of each row.
     pub(in crate::aggregate) places: Vec<Place>,

@@ -1,6 +1,6 @@
 //! Inputs of functions: row values, and masks that select the rows to include.
 //!
-//! All folds over tables, epochs and partners read values through this module. Their loops are
+//! All folds over tables, epochs and partners read values through this module. The folds' loops are
 //! compiled for each combination of a function and its input.
 
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ pub(in crate::aggregate) type Memory = [usize; 3];
 pub(in crate::aggregate) trait FunctionInput<F: Function>:
     Send + Sync
 {
-    /// Returns the values contributed by the given rows of a source.
+    /// Returns the values contributed by the given rows from a source.
     fn values(&self, source: usize, rows: Range<usize>) -> impl Iterator<Item = F::Input> + Send;
 
     /// Returns the value that a row contributes.

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! If both sides are in time order, functions whose states are words are computed in passes
-//! (`passes.rs`). Each pass visits the rows of both sides, merged by time. A left row then copies
+//! (`passes.rs`). Each pass visits the rows on both sides, merged by time. A left row then copies
 //! its key's state at the end of its interval, so there is no need to search for its partners. For
 //! other functions, the states of all right rows are stored. A left row looks up the states at the
 //! two ends of its run (`panes.rs`). If right rows are in time order, they are also folded in that
@@ -91,9 +91,9 @@ const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 /// ```
 pub struct PartnerAggregates<'a> {
     columns: PartnerColumns<'a>,
-    /// `Some` if any function is folded in panes.
+    /// `Some` if any function is folded by pane.
     partners: Option<&'a Partners>,
-    /// The words that were folded in passes.
+    /// The words that the passes have folded.
     words: Vec<FoldedWord>,
     functions: Vec<Box<dyn OfBlocks>>,
 }

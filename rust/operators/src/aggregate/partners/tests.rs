@@ -140,7 +140,7 @@ fn shown(column: &OutputColumn, rows: usize) -> Vec<Option<i64>> {
 }
 
 proptest! {
-    /// Each function is computed twice: in passes and in panes. For the panes, the right rows are
+    /// Each function is computed twice: in passes and by pane. For the panes, the right rows are
     /// numbered in a different order.
     #[test]
     fn differential_passes_and_panes(

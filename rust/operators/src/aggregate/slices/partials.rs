@@ -1,4 +1,4 @@
-//! Partials: the rows of one source that have the same key and are in the same slice.
+//! Partials: the rows from one source that have the same key and are in the same slice.
 
 use std::ops::Range;
 

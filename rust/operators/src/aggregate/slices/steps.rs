@@ -32,7 +32,7 @@ pub(in crate::aggregate) struct WindowSteps {
 }
 
 impl WindowSteps {
-    /// Appends the step that leads to the window beginning with the slice `start`. `present`
+    /// Appends the step that leads to the window that begins with slice `start`. `present`
     /// contains the keys in result order. Each key is paired with the number of slices in the
     /// window that contain the key.
     pub(in crate::aggregate) fn push(

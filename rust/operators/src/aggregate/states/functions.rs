@@ -32,10 +32,10 @@ pub(in crate::aggregate) trait Function: Send + Sync + 'static {
 pub enum RowOrder {
     /// The function accepts rows in any order. States can be combined in any order, too.
     Any,
-    /// The function needs the rows of each source in time order, and has one state per source. The
-    /// states of a slice are combined in source order.
+    /// The function needs the rows from each source in time order, and has one state per source.
+    /// The states of a slice are combined in source order.
     Source,
-    /// The function needs the rows of all sources in merged order: by time, source and position.
+    /// The function needs the rows from all sources in merged order: by time, source and position.
     Merged,
 }
 
@@ -263,7 +263,7 @@ impl Function for WeightedMean {
     }
 }
 
-/// The smallest or the largest value.
+/// The smallest or largest value.
 pub(in crate::aggregate) struct Extreme<const LARGEST: bool>;
 
 impl<const LARGEST: bool> Function for Extreme<LARGEST> {
@@ -378,7 +378,7 @@ fn mean_between(earlier: f64, later: f64, share: f64) -> f64 {
 /// The number that represents a missing row.
 pub(in crate::aggregate) const NO_ROW: u32 = u32::MAX;
 
-/// The first or the last row in merged order.
+/// The first or last row in merged order.
 pub(in crate::aggregate) struct Edge<const LAST: bool>;
 
 impl<const LAST: bool> Function for Edge<LAST> {
@@ -450,7 +450,7 @@ pub(in crate::aggregate) struct ByValue {
     pub(in crate::aggregate) row: u32,
 }
 
-/// The row with the smallest or the largest value. If several rows have this value, the first one
+/// The row with the smallest or largest value. If several rows have this value, the first one
 /// in merged order is chosen.
 pub(in crate::aggregate) struct RowOfExtreme<const LARGEST: bool>;
 

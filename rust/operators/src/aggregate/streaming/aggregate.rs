@@ -72,7 +72,7 @@ pub struct StreamingAggregate {
 }
 
 impl StreamingAggregate {
-    /// Creates windows over the rows of `sources` sources. Only the functions in `aggregates` are
+    /// Creates windows over the rows from `sources` sources. Only the functions in `aggregates` are
     /// used, not their columns.
     pub fn new(windows: Windows, sources: usize, aggregates: &[Aggregate<'_>]) -> Self {
         let kinds: Vec<_> = aggregates.iter().map(|aggregate| kind(aggregate, &[], &[])).collect();

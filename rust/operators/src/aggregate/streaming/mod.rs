@@ -11,10 +11,10 @@
 //! therefore bit-identical, no matter where one epoch ends and the next begins.
 //!
 //! 1. *Open* (`folds/epochs/open.rs`): finds the partial of each row by source, slice and key. The
-//!    rows of different sources are numbered in parallel.
+//!    rows from different sources are numbered in parallel.
 //! 2. *Add* (`add.rs` and `lane.rs` in the same folder): adds rows to the states of partials. Each
 //!    combination of a function and a source is one task.
-//! 3. *Close*: once no more rows of a slice can arrive, combines the partials of all sources into
+//! 3. *Close*: once no more rows in a slice can arrive, combines the partials of all sources into
 //!    the cells of the slice.
 //! 4. *Slide* (`position.rs`): turns cells into suffixes and prefixes of windows, function by
 //!    function.
@@ -24,9 +24,9 @@
 //!
 //! # Trade-offs
 //!
-//! The aggregate holds one state per partial, and one per cell in the slices of two windows. It
-//! also holds 4 bytes per source and key. If there is only one source, its rows are numbered by a
-//! single thread.
+//! The aggregate holds one state per partial, and one per cell in the slices of two windows. The
+//! aggregate also holds 4 bytes per source and key. If there is only one source, its rows are
+//! numbered by a single thread.
 //!
 //! # Files
 //!

@@ -8,8 +8,8 @@ use crate::aggregate::folds::epochs::open::ClosedSlice;
 use crate::aggregate::slices::steps::{Present, Step, WindowSteps};
 use crate::aggregate::slices::windows::{Slice, Windows};
 
-/// The approximate number of result rows per page. It is large enough to keep the overhead small,
-/// and small enough for each page to be ready soon.
+/// The approximate number of result rows per page. This number is large enough to keep the overhead
+/// small, and small enough for each page to be ready soon.
 const PAGE_ROWS: usize = 1 << 16;
 
 /// The position up to which windows have been computed.

@@ -1,7 +1,7 @@
 //! Session windows over rows that arrive epoch by epoch.
 //!
-//! [`MergedRows`] provides an epoch's rows in merged order. They are assigned to the sessions of
-//! their keys in that order. Each function then adds the rows to the states of their sessions. Once
+//! [`MergedRows`] provides an epoch's rows in merged order. The rows are assigned to their keys'
+//! sessions in that order. Each function then adds the rows to the states of their sessions. Once
 //! no row can extend a session, the session is complete and its result is computed. Results are
 //! sorted by the end of the session and then by key. Results are not sorted by start, because a
 //! session that begins early may never end.

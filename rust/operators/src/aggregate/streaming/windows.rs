@@ -20,7 +20,7 @@ pub struct KeyOrder<'a> {
 
 /// Aggregation windows of any kind over rows that arrive epoch by epoch.
 pub trait StreamingWindows: fmt::Debug + Send {
-    /// Adds the rows of an epoch. The new rows of each source must follow its earlier rows. In
+    /// Adds the rows in an epoch. Each source's new rows must follow its earlier rows. In
     /// merged order, no row may precede a row from an earlier epoch. Keys must be less than `keys`.
     /// Functions that choose a row refer to row `n` of source `s` as `first_rows[s] + n`.
     fn add(

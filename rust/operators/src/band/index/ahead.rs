@@ -19,7 +19,7 @@ const MANY_ROWS: usize = if cfg!(test) { 40 } else { 1 << 15 };
 #[derive(Debug)]
 pub struct Ahead<I> {
     indexes: Vec<I>,
-    /// The oldest row of each side that is in the side's index.
+    /// The oldest row on each side that is in the side's index.
     indexed: Vec<u64>,
     /// The number of the epoch's rows that have been inserted into the indexes.
     entered: usize,
@@ -61,7 +61,7 @@ impl<I: WindowIndex> Ahead<I> {
         Ok(())
     }
 
-    /// Removes from the indexes the rows that no row from `next` on can match.
+    /// Removes from the indexes the rows that no row from `next` onwards can match.
     fn leave(&mut self, rows: &Rows, next: usize) {
         let came = rows.epoch.before(next);
         for side in SIDES {

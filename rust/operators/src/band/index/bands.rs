@@ -1,6 +1,6 @@
-//! A column with a band, for the rows of an epoch.
+//! A column with a band, for the rows in an epoch.
 
-/// A band column for some rows of one side. Each row has its code and the smallest and largest
+/// A band column for some rows on one side. Each row has its code and the smallest and largest
 /// codes that it matches on the other side. For a row without a value, the smallest code is greater
 /// than the largest one.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! The columns kept for the rows of one side: times and codes.
+//! The columns kept for the rows on one side: times and codes.
 
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ use tidegate_structures::memory;
 use super::bands::Bands;
 use crate::rows::Side;
 
-/// The rows of an epoch, both in merged order and grouped by side.
+/// The rows in an epoch, both in merged order and grouped by side.
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,

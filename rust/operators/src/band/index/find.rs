@@ -29,11 +29,11 @@ pub const PIECE: usize = if cfg!(test) { 7 } else { 1 << 11 };
 
 /// Finds the matches of an epoch's rows, using the indexed column.
 pub trait Find: Send + Sync {
-    /// Begins an epoch with these rows. All rows of the previous epoch must have been processed.
+    /// Begins an epoch with these rows. All rows in the previous epoch must have been processed.
     fn begin(&mut self, rows: &Rows);
 
-    /// Returns the matches of the epoch's rows from `next` on. If the rows have many matches, or if
-    /// the driver is asked to pause, the result covers only some of the rows.
+    /// Returns the matches of the epoch's rows from `next` onwards. If the rows have many matches,
+    /// or if the driver is asked to pause, the result covers only some of the rows.
     fn find(
         &mut self,
         rows: &Rows,
@@ -46,7 +46,7 @@ pub trait Find: Send + Sync {
     /// completely.
     fn refill(&mut self, rows: &Rows, side: usize);
 
-    /// Records that the rows of a side before `first` are no longer searched for. If `is_all` is
+    /// Records that the rows on a side before `first` are no longer searched for. If `is_all` is
     /// `true`, the side has no other rows.
     fn expire(&mut self, rows: &Rows, side: usize, first: u64, is_all: bool);
 
@@ -141,7 +141,7 @@ impl SideCandidates {
         index.find_all(probes, &mut self.numbers, &mut self.ends);
     }
 
-    /// Keeps the candidates for which `agrees` returns `true`. `agrees` receives the position of
+    /// Keeps the candidates that `agrees` accepts. `agrees` receives the position of
     /// the row and the candidate.
     fn retain(&mut self, agrees: impl Fn(usize, u32) -> bool) {
         let (mut at, mut kept) = (0, 0);
@@ -178,7 +178,7 @@ impl Rows {
             let some = found.rows.end..rows.end.min(found.rows.end + together);
             found.rows.end = some.end;
             let before = found.numbers.len();
-            // 1. The rows of each side probe the other side's index together, and the other bands
+            // 1. The rows on each side probe the other side's index together, and the other bands
             //    are checked.
             let (from, to) = (self.epoch.before(some.start), self.epoch.before(some.end));
             let mut compared = 0;
@@ -239,7 +239,7 @@ impl Rows {
         Ok(found)
     }
 
-    /// Returns whether a row of the epoch and an earlier row satisfy the bands of all unindexed
+    /// Returns whether a row in the epoch and an earlier row satisfy the bands of all unindexed
     /// columns.
     #[inline]
     fn agrees(&self, side: Side, rank: usize, other: u32) -> bool {

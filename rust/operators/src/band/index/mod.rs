@@ -8,7 +8,7 @@
 //!                 └▶ probe R's index for rows of S ─┘
 //! ```
 //!
-//! For each row, a window join performs three steps. It searches the other side's window for
+//! For each row, a window join performs three steps. The join searches the other side's window for
 //! matches, removes expired rows from the row's own window, and inserts the row. This join performs
 //! each step for many rows at a time, and inserts rows first. Row numbers identify the rows to
 //! ignore: rows that arrived after the searching row and rows that have left its window. As in the
@@ -115,7 +115,7 @@ pub struct IndexJoin<F> {
     how: How,
     rows: Rows,
     finder: F,
-    /// For each side, the oldest row that a row of the epoch can match.
+    /// For each side, the oldest row that a row in the epoch can match.
     edges: Vec<WindowEdge>,
     /// The number of the epoch's rows processed so far.
     next: usize,
@@ -160,9 +160,9 @@ impl<F: Find> IndexJoin<F> {
         Self::of_sides(&SIDES, window, how, columns, ordered, finder)
     }
 
-    /// Creates a self-join. It pairs each row with the earlier rows in its window. All rows are
-    /// added as left rows. In each result, the left row is the later one. Right rows are identified
-    /// by their numbers as left rows. `finder` must have been created for one side.
+    /// Creates a self-join, which pairs each row with the earlier rows in its window. All
+    /// rows are added as left rows. In each result, the left row is the later one. Right rows are
+    /// identified by their numbers as left rows. `finder` must have been created for one side.
     pub fn of_one_stream(window: Retention, columns: usize, ordered: bool, finder: F) -> Self {
         Self::of_sides(&[Side::Left], window, How::Inner, columns, ordered, finder)
     }

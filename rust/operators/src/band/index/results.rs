@@ -32,7 +32,7 @@ impl<F: Find> IndexJoin<F> {
         Results { left, right }
     }
 
-    /// Writes the offsets of the left and right row of each pair. The slices must have room for a
+    /// Writes the offsets of the left and right rows in each pair. The slices must have room for a
     /// few additional offsets.
     fn pair(&self, found: &RowMatches, left: &mut [u32], right: &mut [u32]) {
         let firsts =

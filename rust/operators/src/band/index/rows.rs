@@ -43,13 +43,13 @@ impl Rows {
         self.logs[side].entries(numbers)
     }
 
-    /// Returns the index of the side whose rows are compared with the rows of the given side.
+    /// Returns the index of the side whose rows are compared with the rows on the given side.
     #[inline]
     pub fn other(&self, side: Side) -> usize {
         if self.logs.len() == 1 { 0 } else { side.other() as usize }
     }
 
-    /// Returns a row of the epoch: its side, the low bits of its number, its code if it can match
+    /// Returns a row in the epoch: its side, the low bits of its number, its code if it can match
     /// anything, and its probe.
     #[inline]
     pub fn row(&self, row: usize) -> (Side, u32, Option<i64>, Probe) {

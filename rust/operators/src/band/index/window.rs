@@ -1,4 +1,4 @@
-//! Determines which earlier rows of the other side a row can match.
+//! Determines which earlier rows on the other side a row can match.
 
 use super::codes::CodeColumns;
 use crate::rows::{Retention, RowLog};

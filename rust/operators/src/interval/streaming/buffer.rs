@@ -62,7 +62,7 @@ impl Default for Cells {
     }
 }
 
-/// Returns whether the row `number` arrived before the row `other`.
+/// Returns whether row `number` arrived before row `other`.
 #[inline]
 fn is_before(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() < 0
@@ -92,7 +92,7 @@ impl Cells {
         self.numbers[from..from + LANES].try_into().expect("so many lanes")
     }
 
-    /// Returns how many rows of a buffer, counted from position `from`, arrived before the row
+    /// Returns how many rows in a buffer, counted from position `from`, arrived before row
     /// `number`. The code does not branch on the values, because the outcome would be
     /// unpredictable.
     #[inline(always)]
@@ -111,7 +111,7 @@ impl Cells {
         }
     }
 
-    /// Skips the rows that arrived before the row `number`.
+    /// Skips the rows that arrived before row `number`.
     #[inline(always)]
     pub(super) fn drop_before(&self, buffer: &mut Buffer, number: u32) {
         buffer.begin += self.count_before(buffer.begin, buffer.end, number);
@@ -180,7 +180,7 @@ impl Cells {
     }
 
     /// Moves all buffers into as few cells as possible, dropping the rows before the `oldest` row
-    /// of each side.
+    /// on each side.
     pub(super) fn pack<'a>(&mut self, buffers: impl Iterator<Item = (&'a mut Buffer, u32)>) {
         let mut packed = Cells::default();
         for (buffer, oldest) in buffers {

@@ -1,4 +1,4 @@
-//! The rows of an epoch, which are joined together.
+//! The rows in an epoch, which are joined together.
 
 use crate::rows::{NO_KEY, Side};
 

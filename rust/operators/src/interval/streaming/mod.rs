@@ -26,7 +26,7 @@
 //! | `assignment.rs` | the assignment of keys to replicas |
 //! | `chunks.rs` | the kept columns of a side's rows |
 //! | `key_rows.rs` | the number of kept rows per key |
-//! | `epoch.rs`, `pairs.rs` | the rows of an epoch, and their pairs |
+//! | `epoch.rs`, `pairs.rs` | the rows in an epoch, and their pairs |
 
 mod assignment;
 mod buffer;
@@ -117,7 +117,7 @@ pub struct StreamingJoin {
     replicas: Vec<Replica>,
     assignment: Assignment,
     epoch: KeyedEpoch,
-    /// The first row of the epoch whose results have not been returned yet.
+    /// The first row in the epoch whose results have not been returned yet.
     next: usize,
     key_rows: KeyRows,
     /// The number of rows that had arrived on each side when old rows were last removed from the
@@ -173,7 +173,7 @@ impl StreamingJoin {
         [self.logs[0].first() as u32, self.logs[1].first() as u32]
     }
 
-    /// Returns the results for these rows of the epoch, for joins that track matches.
+    /// Returns the results for these rows in the epoch, for joins that track matches.
     fn collect(&mut self, rows: Range<usize>) -> Results {
         let mut results = Results::default();
         let firsts = self.oldest();
@@ -406,7 +406,7 @@ pub fn let_go(
     }
 }
 
-/// Divides the rows of an epoch into pieces. The division does not depend on the number of threads.
+/// Divides the rows in an epoch into pieces. The division does not depend on the number of threads.
 pub fn pieces(rows: Range<usize>) -> Vec<Range<usize>> {
     let pieces = (rows.len() / PIECE).max((rows.len() / LEAST_PIECE).clamp(1, 2));
     let size = rows.len().div_ceil(pieces).max(1);

@@ -16,8 +16,8 @@ const SIDES: [Side; 2] = [Side::Left, Side::Right];
 #[derive(Clone, Debug, Default)]
 struct KeyState([Buffer; 2]);
 
-/// One thread's part of a join. It contains the buffers for the thread's keys and the matches found
-/// in the current epoch.
+/// One thread's part of a join. A replica contains the buffers for the thread's keys and the
+/// matches found in the current epoch.
 ///
 /// Some fields of a replica change with every row. Two replicas therefore share neither a cache
 /// line nor a pair of adjacent lines, because processors fetch lines in pairs.
@@ -36,13 +36,13 @@ pub(super) struct Replica {
     /// For each side, the number of the first row on the other side that is too new to match. This
     /// number is used only if intervals end before a row's own time.
     reached: [u64; 2],
-    /// `true` if the rows of the epoch have not been assigned to this replica yet.
+    /// `true` if the rows in the epoch have not been assigned to this replica yet.
     is_new: bool,
-    /// The rows of the epoch that this replica has to process.
+    /// The rows in the epoch that this replica has to process.
     mine: Vec<u32>,
     /// The number of these rows that have been processed.
     looked_at: usize,
-    /// The next row of the epoch that this replica has to process.
+    /// The next row in the epoch that this replica has to process.
     next: usize,
     /// The numbers of the matching earlier rows, concatenated for all processed rows.
     pairs: FoundNumbers,
@@ -60,7 +60,7 @@ pub(super) struct EpochInputs<'a> {
     pub(super) logs: &'a [RowLog<Chunks>; 2],
 }
 
-/// A pass over rows of the epoch.
+/// A pass over rows in the epoch.
 struct Look<'a> {
     replica: &'a mut Replica,
     me: u16,
@@ -96,7 +96,7 @@ impl Replica {
         (self.next, self.looked_at, self.is_new) = (0, 0, true);
     }
 
-    /// Selects the rows of the epoch that this replica has to process.
+    /// Selects the rows in the epoch that this replica has to process.
     fn pick(&mut self, me: u16, routes: &[u16], stores_all: bool) {
         self.is_new = false;
         if stores_all {
@@ -114,7 +114,7 @@ impl Replica {
         self.mine.truncate(at);
     }
 
-    /// Processes the rows of the epoch, starting where the last call stopped. Stops after about
+    /// Processes the rows in the epoch, starting where the last call stopped. Stops after about
     /// `most` pairs, or if a pause is requested while a filter removes most pairs.
     pub(super) fn run(
         &mut self,
@@ -197,7 +197,7 @@ impl Replica {
         }
     }
 
-    /// Removes the candidates that the filter rejects, for the rows from `first_row` on.
+    /// Removes the candidates that the filter rejects, for the rows from `first_row` onwards.
     fn filter(
         &mut self,
         epoch: &KeyedEpoch,
@@ -239,7 +239,7 @@ impl Replica {
         }
     }
 
-    /// Stores the rows of the logs in the buffers, which must be empty.
+    /// Stores the logs' rows in the buffers, which must be empty.
     pub(super) fn restore(
         &mut self,
         me: u16,
@@ -269,7 +269,7 @@ impl Replica {
         }
     }
 
-    /// Drops all rows before the `oldest` row of each side. Dropping these rows is necessary only
+    /// Drops all rows before the `oldest` row on each side. Dropping these rows is necessary only
     /// to keep row numbers comparable.
     pub(super) fn pack(&mut self, oldest: [u32; 2]) {
         let states = self.home.iter_mut().chain(&mut self.shared);
@@ -284,7 +284,7 @@ impl Replica {
     }
 
     /// Returns whether the replica has rows with a split key that has its home on another replica.
-    /// Rows before the `oldest` row of each side are ignored.
+    /// Rows before the `oldest` row on each side are ignored.
     pub(super) fn holds(&self, split: usize, oldest: [u32; 2]) -> bool {
         let held = |(mut buffer, oldest): (Buffer, u32)| {
             self.cells.drop_before(&mut buffer, oldest);

@@ -1,4 +1,4 @@
-//! Tests the joins by key with every PPOIJ pattern. A loop over all pairs computes the expected
+//! Tests joins on keys with every PPOIJ pattern. A loop over all pairs computes the expected
 //! results. These tests cannot detect races. However, the replicas only read the data that they
 //! share.
 

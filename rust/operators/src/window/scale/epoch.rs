@@ -7,7 +7,7 @@ use tidegate_structures::memory;
 use crate::rows::{Extent, Side};
 use crate::window::TimeLog;
 
-/// The rows of an epoch, in merged order.
+/// The rows in an epoch, in merged order.
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     pub(super) ts: Vec<i64>,
@@ -28,7 +28,7 @@ impl Epoch {
         extent: &Extent,
         logs: &[TimeLog; 2],
     ) {
-        // The number of rows of each side so far: those before the epoch, plus more with each row.
+        // The number of rows on each side so far: those before the epoch, plus more with each row.
         let came = |side: Side| {
             let of_epoch = sides.iter().filter(|&&other| other == side).count();
             (logs[side as usize].len() - of_epoch) as u32

@@ -15,7 +15,7 @@
 //!
 //! # Departures
 //!
-//! 1. Rows arrive in epochs, which a gate has made ready, instead of one by one. All rows of an
+//! 1. Rows arrive in epochs, which a gate has made ready, instead of one by one. All rows in an
 //!    epoch are stored before any row is compared, so each row's window has to end just before that
 //!    row.
 //! 2. A pair is compared if its rows are within the window. In the paper, a row can also be
@@ -39,10 +39,10 @@
 //!
 //! # Beyond the paper
 //!
-//! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows of an epoch
+//! [`ScaleAlgorithm::Indexed`] uses a single share, and the threads divide the new rows in an epoch
 //! among themselves. Only one thread then pays a row's fixed cost, instead of every thread. This
 //! matters if each row is compared with only a few rows. If few pairs in long windows match, the
-//! rows of the share are grouped into blocks by value. New rows are then looked up in these blocks
+//! rows in the share are grouped into blocks by value. New rows are then looked up in these blocks
 //! ([`Index`](crate::predicate::Index)).
 //!
 //! Long because it contains the whole protocol of an epoch: what the threads do, and in what order.
@@ -138,7 +138,7 @@ enum Way {
 /// The work of one thread in a step.
 struct Task {
     part: Part,
-    /// The rows of the epoch that are compared.
+    /// The rows in the epoch that are compared.
     rows: Range<usize>,
 }
 
@@ -155,7 +155,7 @@ pub trait CompareRows: Send + Sync {
     ) -> Result<Vec<MatchedRow>, Stopped>;
 }
 
-/// The matches that one processor found for a row of the epoch.
+/// The matches that one processor found for a row in the epoch.
 #[derive(Debug)]
 pub struct MatchedRow {
     /// The position of the row in the epoch.
@@ -251,7 +251,7 @@ pub struct ScaleJoin {
     comparisons: Vec<u64>,
     way: Way,
     epoch: Epoch,
-    /// The next row of the epoch whose results are due.
+    /// The next row in the epoch whose results are due.
     next: usize,
     /// The maximum number of pairs that the next rows may form with the rows in their windows.
     budget: u64,
@@ -357,7 +357,7 @@ impl ScaleJoin {
         ScaleJoin { way: Way::RowByRow(way), ..self }
     }
 
-    /// Finds the matches for some rows of the epoch, row by row. If there are only a `few`
+    /// Finds the matches for some rows in the epoch, row by row. If there are only a `few`
     /// comparisons, the caller's thread performs all of them.
     fn compare_by(
         &mut self,
@@ -396,9 +396,9 @@ impl ScaleJoin {
         self.shares[0].compared_by()
     }
 
-    /// Assigns the rows of the epoch to the shares in turn.
+    /// Assigns the rows in the epoch to the shares in turn.
     fn store(&mut self, sides: &[Side]) {
-        // Rows are distributed evenly, so a share receives at most this many rows of either side.
+        // Rows are distributed evenly, so a share receives at most this many rows on either side.
         let most = sides.len().div_ceil(self.shares.len());
         let of_share = |_| [memory::vec(most), memory::vec(most)];
         let mut rows: Vec<[Vec<u32>; 2]> = (0..self.shares.len()).map(of_share).collect();
@@ -429,7 +429,7 @@ impl ScaleJoin {
         }
     }
 
-    /// Keeps only the matches whose times are within `reach`, for all rows of the epoch.
+    /// Keeps only the matches whose times are within `reach`, for all rows in the epoch.
     fn keep_near(&self, found: MatchOffsets, rows: Range<usize>, reach: &Reach) -> MatchOffsets {
         let mut kept = memory::vec(found.pairs());
         for (nth, row) in rows.enumerate() {
@@ -509,7 +509,7 @@ impl ScaleJoin {
         Ok(found.retain(&kept))
     }
 
-    /// Returns results for the rows of the epoch whose matches have been found.
+    /// Returns results for the rows in the epoch whose matches have been found.
     fn collect(&mut self, rows: Range<usize>, found: &MatchOffsets) -> Results {
         let mut results = Results::default();
         for (nth, row) in rows.enumerate() {

@@ -11,15 +11,15 @@ use crate::driver::Driver;
 use crate::predicate::{Index, News, Ranges, ScanColumns, Term};
 use crate::rows::Side;
 
-/// A window is first rebuilt once it has more than twice this many rows. After that, it is rebuilt
-/// each time it doubles in size.
+/// A window is first rebuilt once it has more than twice this many rows. After that, the window is
+/// rebuilt each time it doubles in size.
 const LEAST_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// The rows of both sides that one thread keeps.
+/// The rows on both sides that one thread keeps.
 #[derive(Debug)]
 pub(super) struct Share([Half; 2]);
 
-/// The rows of one side.
+/// The rows on one side.
 #[derive(Debug)]
 struct Half {
     /// The low bits of the row numbers, in ascending order. The list may begin with the numbers of
@@ -111,7 +111,7 @@ impl Share {
         }
     }
 
-    /// Compares rows of the epoch with the part of each window that is in this share, or with one
+    /// Compares rows in the epoch with the part of each window that is in this share, or with one
     /// `piece` of that part.
     pub(super) fn compare(
         &self,

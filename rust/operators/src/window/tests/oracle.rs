@@ -133,7 +133,7 @@ pub(crate) fn numbers(rows: &[Row]) -> Vec<(Operand, Operand)> {
     vec![(of(Side::Left), of(Side::Right))]
 }
 
-/// Returns the condition that all tested joins use. It does not contain any rows yet.
+/// Returns the condition that all tested joins use. The condition does not contain any rows yet.
 pub(crate) fn terms() -> Vec<Term> {
     vec![near(Numbers::I64(Vec::new()), Numbers::I64(Vec::new()))]
 }

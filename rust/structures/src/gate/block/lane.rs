@@ -19,7 +19,7 @@ pub(super) struct SourceLane<R> {
     promise: Promise,
     /// Runs with rows that are not in a block yet, oldest first.
     runs: VecDeque<Arc<LogRecord<R>>>,
-    /// The first row of the oldest run that is not in a block yet.
+    /// The first row in the oldest run that is not in a block yet.
     start: usize,
     /// The position up to which rows belong to the block being planned. If no block is being
     /// planned, this is the start.

@@ -58,7 +58,7 @@ pub(super) enum LogEntry<R> {
     Rows(PushedRun<R>),
     /// The source promised that all subsequent rows will be at or after this time.
     Advance(i64),
-    /// Another source was forked from this one, starting with the promise `from`.
+    /// Another source was forked from this one, starting with promise `from`.
     Fork { rank: Rank, from: i64, log: Arc<LogRecord<R>> },
     /// The source closed.
     Close,

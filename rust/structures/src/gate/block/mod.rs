@@ -152,7 +152,7 @@ impl<R: Run> BlockSource<R> {
         self.promised
     }
 
-    /// Adds a run. The rows of the run must be sorted by time, and none may be before the promised
+    /// Adds a run. The rows in the run must be sorted by time, and none may be before the promised
     /// time. If a run violates these rules or there is no memory for it, it is rejected and
     /// returned.
     pub fn push(&mut self, run: R) -> Result<(), Rejection<R>> {
@@ -206,9 +206,9 @@ impl<R: Run> BlockSource<R> {
     ///
     /// # Panics
     ///
-    /// Panics unless every row of the new source sorts after this source's promise. The time `from`
-    /// must therefore be at least [`promised`](Self::promised). If this source is in the last tier
-    /// and the new source is in the first, `from` must be greater than the promise.
+    /// Panics unless every row from the new source sorts after this source's promise. The time
+    /// `from` must therefore be at least [`promised`](Self::promised). If this source is in the
+    /// last tier and the new source is in the first, `from` must be greater than the promise.
     pub fn fork_at(&mut self, tier: Tier, from: i64) -> Result<BlockSource<R>, TooManySources> {
         let number = self.shared.next_source.add(1);
         if number >= MAX_SOURCES {

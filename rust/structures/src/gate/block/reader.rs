@@ -156,7 +156,7 @@ impl<R: Run> BlockReader<R> {
     /// Moves past a block that another reader has planned.
     fn follow(&mut self, block: Arc<Block<R>>) {
         if let Some(last) = block.last() {
-            // The planner had followed the logs far enough to see every row of the block. This
+            // The planner had followed the logs far enough to see every row in the block. This
             // reader read the link after the planner wrote it, so it finds at least as many rows.
             self.frontier.look_at_all(&mut self.lanes);
             self.planner.skip(last, &mut self.lanes);
@@ -275,7 +275,7 @@ impl Planner {
         (rows > 0).then_some(plan)
     }
 
-    /// Determines the rows of a slab, up to `bound`. The slab has at most `2 * slab` rows. Writes
+    /// Determines the rows in a slab, up to `bound`. The slab has at most `2 * slab` rows. Writes
     /// the number of rows from each source to `counts`.
     fn slab<R: Run>(&mut self, bound: Key, slab: usize, lanes: &Lanes<R>) -> usize {
         let Some(first) = lanes.first_ts() else { return 0 };

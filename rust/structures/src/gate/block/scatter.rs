@@ -123,7 +123,7 @@ impl<L> Default for Scatter<L> {
 pub struct Slabs(Scatter<u16>);
 
 impl Slabs {
-    /// Writes the rows of `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
+    /// Writes the rows in `pieces` to `ts` and `sources`, sorted by time. Rows with equal times
     /// stay in the order of the pieces. The id that is passed with a piece is that of the piece's
     /// first row. If a piece's times are not sorted, the output order is unspecified.
     ///
@@ -193,7 +193,7 @@ impl Layout {
 }
 
 impl<L: Label> Scatter<L> {
-    /// Writes the rows of `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
+    /// Writes the rows in `pieces` to `ts` and `labels`, sorted by time. Rows with equal times stay
     /// in the order of the pieces.
     ///
     /// Each piece must be sorted. `ts` and `labels` must have exactly one element per row.
@@ -260,7 +260,7 @@ impl<L: Label> Scatter<L> {
         self.write_rows(layout, ts, labels);
     }
 
-    /// 1. Writes the word and the label of each row.
+    /// 1. Writes each row's word and label.
     #[inline(always)]
     fn write_words(&mut self, layout: Layout, pieces: &[(RowId, &[i64])], rows: usize) {
         self.words.resize(rows, 0);
@@ -346,7 +346,7 @@ impl<L: Label> Scatter<L> {
     }
 }
 
-/// Writes the rows of a single piece.
+/// Writes the rows in a single piece.
 fn copy<L: Label>((first, times): (RowId, &[i64]), ts: &mut [i64], labels: &mut [L]) {
     ts.copy_from_slice(times);
     labels.iter_mut().enumerate().for_each(|(row, label)| *label = L::of(first, row));
@@ -386,7 +386,7 @@ fn merge_two<L: Label>(
     }
 }
 
-/// Returns the smallest and the largest time of sorted pieces. This function is compiled
+/// Returns the smallest and largest times in sorted pieces. This function is compiled
 /// separately, like `write_labels`.
 #[inline(never)]
 fn ends(pieces: &[(RowId, &[i64])]) -> Option<(i64, i64)> {
@@ -474,7 +474,7 @@ mod tests {
 
     type Merge<L> = fn(&mut Scatter<L>, &[(RowId, &[i64])], &mut [i64], &mut [L]);
 
-    /// Returns the rows of a slab, merged by `merge`.
+    /// Returns the rows in a slab, merged by `merge`.
     fn merged<L: Label>(columns: &[Vec<i64>], merge: Merge<L>) -> Vec<(i64, L)> {
         let pieces: Vec<_> = columns
             .iter()

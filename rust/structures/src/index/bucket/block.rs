@@ -16,8 +16,8 @@ pub(super) const LANES: usize = 16;
 
 /// The distance from the oldest row back to the number that marks an empty position. A probe may
 /// search for rows that were never inserted, such as rows without a value. `LONG_AGO` is greater
-/// than the distance to such rows. It is also small enough for a position to remain empty while
-/// [`MOST_LEFT`] rows are removed.
+/// than the distance to such rows. This distance is also small enough for a position to remain
+/// empty while [`MOST_LEFT`] rows are removed.
 pub(super) const LONG_AGO: u32 = (1 << 31) - 2 * MOST_LEFT;
 
 /// The number of rows that may be removed before blocks are rebuilt. If more rows were removed,
@@ -27,7 +27,7 @@ pub(super) const MOST_LEFT: u32 = 1 << 27;
 /// The number of the unused block. This block is never searched, and no rows are inserted into it.
 pub(super) const NOBODYS: u32 = 0;
 
-/// One bit for each row of a block.
+/// One bit for each row in a block.
 pub(super) type Bits = u16;
 
 /// A cache line of rows. Each row consists of a number and a code for the key. Within a block,

@@ -151,7 +151,7 @@ impl BlockCell {
         (blocks, Codes { low, high })
     }
 
-    /// Returns the block of a code. The rows of the cell must not be divided by number.
+    /// Returns the block of a code. The rows in the cell must not be divided by number.
     pub(super) fn block(&self, code: u16) -> u32 {
         self.cell.nth(code)
     }

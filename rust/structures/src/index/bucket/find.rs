@@ -48,7 +48,7 @@ impl BucketIndex {
         Some(self.find_two::<K>(two, are_there, pair, probe, out, len))
     }
 
-    /// Of the matching rows in two blocks, writes those whose bits are set. The rows are written
+    /// From the matching rows in two blocks, writes those whose bits are set. The rows are written
     /// after `len` other rows. Returns the new number of rows.
     #[inline(always)]
     fn find_two<K: Kernel>(

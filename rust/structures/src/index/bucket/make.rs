@@ -233,7 +233,7 @@ impl BucketIndex {
     }
 
     /// Rebuilds cells that have many more blocks than their rows need. Each cell is checked about
-    /// twice in the time that it takes to replace all rows of the window.
+    /// twice in the time that it takes to replace all rows in the window.
     #[cold]
     pub(super) fn tidy(&mut self) {
         let cells = self.directory.root_cells();
@@ -254,8 +254,8 @@ impl BucketIndex {
 
     /// Returns whether a new directory would be better for the current rows. A new directory is
     /// better if rows beyond the old directory have cost as much as a rebuild, or if the window has
-    /// doubled in size. It is also better if cells have been divided often, if the store ran out of
-    /// room, or if the old directory has been in use for a long time.
+    /// doubled in size. A new directory is also better if cells have been divided often, if the
+    /// store ran out of room, or if the old directory has been in use for a long time.
     #[inline]
     pub(super) fn is_outgrown(&self) -> bool {
         let beyond = self.came_beyond.0 + self.came_beyond.1;

@@ -32,8 +32,8 @@ const TOGETHER: usize = 1024;
 /// Below this number of rows, rebuilding the directory is not worthwhile.
 const SMALL: usize = 64;
 
-/// The rows in a window. They are stored in value order, in blocks that are one cache line long.
-/// The positions of the blocks are computed from the keys.
+/// The rows in a window, which are stored in value order, in blocks that are one cache line
+/// long. The positions of the blocks are computed from the keys.
 ///
 /// ```text
 ///             key ── directory: cell, place in it ──▶ block

@@ -22,7 +22,7 @@ const EPOCH_ROWS: usize = 1 << 16;
 /// The maximum number of pairs. Pair numbers have 32 bits.
 const MOST_PAIRS: u64 = u32::MAX as u64;
 
-/// The rows of one side in merged order.
+/// The rows on one side in merged order.
 struct OrderedSide {
     ts: Vec<i64>,
     /// The row numbers, or `None` if the rows are already in this order.

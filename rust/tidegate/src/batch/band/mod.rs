@@ -29,7 +29,7 @@ struct BandTables<'a> {
 }
 
 impl BandJoin {
-    /// Finds the pairs of two tables. The rows of the result are built when they are read.
+    /// Finds the pairs of two tables. The result rows are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;

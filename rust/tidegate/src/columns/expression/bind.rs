@@ -144,7 +144,7 @@ impl Predicate {
         }
     }
 
-    /// Like [`bind`](Self::bind), but binds an expression over the rows of a single table, which
+    /// Like [`bind`](Self::bind), but binds an expression over the rows in a single table, which
     /// counts as the left table.
     ///
     /// # Errors

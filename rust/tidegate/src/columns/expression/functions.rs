@@ -165,7 +165,7 @@ fn rounded(value: TypedOperation, rounding: Rounding, text: String) -> Result<Ty
     })
 }
 
-/// Converts a number to the type that is used to compute with it. That type can represent the
+/// Converts a number to the type that is used to compute with it. The target type can represent the
 /// number.
 fn converted_to(value: TypedOperation, data_type: DataType) -> TypedOperation {
     let (text, can_fail) = (value.text.clone(), value.can_fail);

@@ -42,8 +42,8 @@ pub(super) struct Pushable {
     pub(super) watched: Vec<TypedOperation>,
 }
 
-/// A comparison that is pushed down into a scan. It compares a number from one side with a number
-/// from the other.
+/// A comparison that is pushed down into a scan. Such a comparison relates a number from one side
+/// to a number from the other.
 #[derive(Clone, Debug)]
 pub(super) struct PushedComparison {
     pub(super) left: TypedOperation,
@@ -87,7 +87,7 @@ impl Scan {
     /// Returns the numbers that each pushed comparison compares, with one number per row. Returns
     /// `None` if the whole predicate has to be evaluated on each pair. There are three such cases:
     ///
-    /// - A number cannot be computed. The row of this number might not be in any pair.
+    /// - A number cannot be computed. The row with this number might not be in any pair.
     /// - A pair of rows from this call or an earlier one may overflow.
     /// - A number is missing and the residual predicate can fail. A comparison with null yields
     ///   null, and `and` then still evaluates the residual predicate.

@@ -1,4 +1,4 @@
-//! Expressions that compute a value from the rows of one table, and conditions on times that depend
+//! Expressions that compute a value from the rows in one table, and conditions on times that depend
 //! on such values.
 
 use arrow_array::{ArrayRef, RecordBatch};

@@ -1,4 +1,4 @@
-//! The types of keys. They determine whether and how two keys can be compared for equality.
+//! The types of keys, which determine whether and how two keys can be compared for equality.
 
 use arrow_schema::{DataType, TimeUnit};
 

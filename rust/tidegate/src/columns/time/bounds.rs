@@ -44,8 +44,8 @@ pub(crate) fn time_unit(unit: Unit) -> Option<TimeUnit> {
     units.into_iter().find(|unit| nanoseconds(*unit) == step)
 }
 
-/// Returns the interval in whole units. It contains exactly the times that the caller specified,
-/// even if an end is not a whole number of units.
+/// Returns the interval in whole units. The interval contains exactly the times that the caller
+/// specified, even if an end is not a whole number of units.
 pub(crate) fn interval(
     lower: Option<Bound>,
     upper: Option<Bound>,

@@ -252,7 +252,7 @@ fn read(table: &Table, column: usize, chunks: &[ArrayRef], unit: Unit) -> Result
     Ok(Int64s::Own(times.written()))
 }
 
-/// Returns a chunk's times in `unit`. Messages refer to the first row of the chunk as row number
+/// Returns a chunk's times in `unit`. Messages refer to the first row in the chunk as row number
 /// `first`.
 pub(crate) fn chunk_times(
     name: &str,

@@ -186,7 +186,7 @@ pub enum Function {
     Corr,
     /// The median, which is the mean of the two middle values for an even count.
     Median,
-    /// A quantile: the value that a given share of the values do not exceed.
+    /// A quantile: the value that is not exceeded by a given share of the values.
     Quantile(Quantile),
     /// The number of distinct values.
     CountDistinct,

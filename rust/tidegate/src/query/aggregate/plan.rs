@@ -34,8 +34,8 @@ pub(crate) struct AggregatePlan {
 /// The functions, and the columns that they read.
 #[derive(Debug)]
 pub(crate) struct FunctionsPlan {
-    /// The columns from which keys and values are read. Their types are the common types to which
-    /// each table's columns are converted.
+    /// The columns from which keys and values are read. The types of these columns are the common
+    /// types to which each table's columns are converted.
     pub(crate) read: SchemaRef,
     pub(crate) outputs: Vec<OutputPlan>,
     /// The record of results that cannot be computed. If `None`, such results cause an error.
@@ -311,7 +311,7 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
         };
         if zoned(field) != zoned(fields[0]) {
             return Err(refuse(
-                "times with and without a time zone cannot be compared; add a time zone to all of them, or to none",
+                "times with and without a time zone cannot be compared; add a time zone to all of them, or remove it from all of them",
             ));
         }
         common = match (common, Unit::of(name, field)?) {
@@ -455,7 +455,7 @@ fn schema(
 }
 
 impl FunctionsPlan {
-    /// Returns the functions for the rows of one table, and the columns that are read from it.
+    /// Returns the functions for the rows in one table, and the columns that are read from it.
     pub(crate) fn of_table(
         aggregates: &[Aggregate],
         name: &str,
@@ -508,7 +508,7 @@ impl FunctionsPlan {
             self.check_columns(output)?;
             let of = output.column().map(|at| self.read.field(at));
             self.check_second(output)?;
-            // All rows of a group may be null, or excluded by a condition.
+            // All rows in a group may be null, or excluded by a condition.
             let nullable = !matches!(output.function, Function::Count | Function::CountDistinct);
             let data_type = output_type(output, of)?;
             let metadata = of.filter(|of| output.has_values_of(of, &data_type)).map(meaning);

@@ -11,8 +11,8 @@ use crate::Result;
 /// A function applied to the values in windows. Each call covers many windows: the function
 /// receives one list column per input column and returns one value per window.
 ///
-/// The function can be called from any thread, and from several threads at the same time. It is not
-/// called for windows without rows; the value of such a window is null.
+/// The function can be called from any thread, and from several threads at the same time. The
+/// function is not called for windows without rows; the value of such a window is null.
 #[derive(Clone)]
 pub struct Udf {
     /// The type of its results.

@@ -118,7 +118,7 @@ impl WindowPlan {
             }
             _ => {
                 return Err(Error::argument(
-                    "window: one side is a time and the other a number of rows; use the same kind for both",
+                    "window: one side has a time and the other has a number of rows; use the same kind for both",
                 ));
             }
         };

@@ -14,12 +14,12 @@ use super::column::Column;
 const GROUP: usize = 8;
 
 /// The number of rows that are copied at a time if they all lie in one chunk. If a side is in time
-/// order, most of its rows are copied in this way. In each column, this many values fill whole
+/// order, this is how most of its rows are copied. In each column, this many values fill whole
 /// cache lines and still fit in the L1 cache.
 const BLOCK: usize = 1 << 9;
 
-/// Rows in two chunks are also copied together if they are at most this far apart. In that case,
-/// their values are cached or loaded in order.
+/// Rows in two chunks are also copied together if they are at most this far apart. The values of
+/// such close rows are cached or loaded in order.
 const NEAR: u32 = if cfg!(test) { 64 } else { 1 << 14 };
 
 /// The number of groups that are processed at the same time. While the newest group's values are
@@ -44,7 +44,7 @@ pub(super) trait ChunkedColumn {
     fn copy_of_chunk(&mut self, chunk: usize, places: &[u32], store: Store);
 
     /// Appends values from a chunk and the next chunk to the output. Positions are counted from the
-    /// start of the first of these two chunks.
+    /// start of the first chunk.
     fn copy_of_two(&mut self, chunk: usize, places: &[u32]);
 }
 
@@ -173,7 +173,7 @@ fn gather_scattered(
 /// the order of the rows.
 pub(super) struct ChunkFinder<'a> {
     starts: &'a [u32],
-    /// The chunk that contains the first row of each block, followed by the chunk that contains the
+    /// The chunk that contains the first row in each block, followed by the chunk that contains the
     /// last row.
     chunk_of: Vec<u32>,
     /// The base-2 logarithm of the number of rows per block.

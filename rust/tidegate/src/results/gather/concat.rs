@@ -11,8 +11,8 @@ use super::column::{fixed_width, raw_values};
 use crate::Result;
 use crate::columns::dictionary::{concat, of_column};
 
-/// Concatenates the rows of several batches. Fixed-width values share one memory allocation, which
-/// uses huge pages if it is large.
+/// Concatenates the rows from several batches. Fixed-width values share one memory allocation,
+/// which uses huge pages if it is large.
 pub(crate) fn concat_rows(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<RecordBatch> {
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema.clone()));

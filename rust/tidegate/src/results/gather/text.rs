@@ -60,7 +60,7 @@ mod tests {
         let long = "x".repeat(1 << 20);
         let demand = |chunk: ArrayRef, rows: usize| {
             let chunks = [chunk.clone(), chunk.slice(1, 1)];
-            // The string is the second row of one chunk and the first row of the other. In
+            // The string is the second row in one chunk and the first row of the other. In
             // addition, there is a missing row.
             let places = (0..rows).flat_map(|_| [(0, 1), (1, 0), (0, u32::MAX as usize)]);
             Error::catch(|| {

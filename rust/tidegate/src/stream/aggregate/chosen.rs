@@ -14,7 +14,7 @@ use crate::stream::memory::Charge;
 /// Chosen rows are gathered once `rows > 2 * gathered + SPARE_ROWS`.
 const SPARE_ROWS: usize = 1 << 16;
 
-/// Rows that are identified by numbers. All rows of an epoch are kept in order of arrival until
+/// Rows that are identified by numbers. All rows in an epoch are kept in order of arrival until
 /// they greatly outnumber the chosen rows.
 #[derive(Debug)]
 pub(crate) struct ChosenRows {

@@ -4,7 +4,7 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `rows.rs`, `groups.rs` | the rows of an epoch; their keys in order |
+//! | `rows.rs`, `groups.rs` | the rows in an epoch; their keys in order |
 //! | `chosen.rs` | the rows that functions have chosen |
 //! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
@@ -114,7 +114,7 @@ struct AggregateTactic {
     is_half_done: bool,
 }
 
-/// Returns the name and the stream of each source.
+/// Returns each source's name and stream.
 fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {

@@ -118,7 +118,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
     Explanation { lines, output: format!("  output     {columns} columns, {order}") }
 }
 
-/// Keeps rows until their windows are complete, and then aggregates them like the rows of a table.
+/// Keeps rows until their windows are complete, and then aggregates them like the rows in a table.
 #[derive(Debug)]
 struct WindowJob {
     /// The query without its condition on rows.

@@ -1,4 +1,4 @@
-//! The rows of all sources in push order, for operators that do not need merged order.
+//! The rows from all sources in push order, for operators that do not need merged order.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Arrivals {
         self.0.lock().runs.iter().map(|(_, run)| run.ts.len()).sum()
     }
 
-    /// Returns the rows of a source that have not been taken yet.
+    /// Returns the rows from a source that have not been taken yet.
     pub(crate) fn of(&self, source: u16) -> Vec<SourceRun> {
         let arrived = self.0.lock();
         let own = arrived.runs.iter().filter(|(other, _)| *other == source);

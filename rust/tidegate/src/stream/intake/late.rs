@@ -39,8 +39,8 @@ pub(crate) struct RestoredLate {
 }
 
 impl RestoredLate {
-    /// Reads the late rows of the next push. `schema` returns the schema of a source, or `None` if
-    /// there is no such source.
+    /// Reads the late rows from the next push. `schema` returns the schema of a source, or `None`
+    /// if there is no such source.
     pub(crate) fn read(
         reader: &mut Reader<'_>,
         schema: impl Fn(u64) -> Option<SchemaRef>,

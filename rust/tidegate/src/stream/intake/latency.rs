@@ -56,7 +56,7 @@ impl Latency {
     }
 
     /// Records that the results of all rows that were being processed, except the last `left` rows,
-    /// have been produced. All rows of an epoch are counted together.
+    /// have been produced. All rows in an epoch are counted together.
     pub(crate) fn settle_but(&mut self, left: u64) {
         while let Some((epoch, rows)) = self.pending.front()
             && self.waiting - rows >= left

@@ -119,7 +119,7 @@ pub(super) struct Charges {
 }
 
 impl Charges {
-    /// Takes the charge for the state of the operator.
+    /// Takes the charge for the operator's state.
     pub(super) fn take_kept(&mut self) -> Charge {
         self.kept.take().expect("it is taken once")
     }

@@ -48,7 +48,7 @@ impl ReadyRun {
         self.push.pushed
     }
 
-    /// Returns the charge for the rows of the push.
+    /// Returns the charge for the push's rows.
     pub(crate) fn held(&self) -> Arc<Charge> {
         self.push.charge.clone()
     }
@@ -61,7 +61,7 @@ impl ReadyRun {
 }
 
 impl ReadyRuns {
-    /// Merges the rows of consecutive blocks, using all threads.
+    /// Merges the rows in consecutive blocks, using all threads.
     pub(crate) fn new(blocks: &[PlannedBlock<SourceRun>], driver: &Driver) -> Result<ReadyRuns> {
         let mut ready = ReadyRuns::unmerged(blocks);
         driver.map_with(
@@ -122,7 +122,7 @@ impl ReadyRuns {
         blocks.iter().map(place).collect()
     }
 
-    /// Allocates space for the rows in these blocks. Their times and sources are written later.
+    /// Allocates space for the rows in these blocks. The rows' times and sources are written later.
     fn unmerged(blocks: &[PlannedBlock<SourceRun>]) -> ReadyRuns {
         let rows = blocks.iter().map(PlannedBlock::len).sum();
         // A source's run can continue in the next block.

@@ -1,5 +1,5 @@
-//! The rows from a source in the gate, and functions that combine the rows of several batches into
-//! one batch.
+//! The rows from a source in the gate, and functions that combine the rows from several batches
+//! into one batch.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ impl Run for SourceRun {
     }
 }
 
-/// Combines rows of several batches into one batch.
+/// Combines rows from several batches into one batch.
 pub(crate) fn gather_batch(
     schema: &SchemaRef,
     batches: &[&RecordBatch],

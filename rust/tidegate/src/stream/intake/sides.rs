@@ -5,7 +5,8 @@ use tidegate_structures::gate::Tier;
 use tidegate_structures::memory;
 
 /// The sources that are on the left side. Of the sources that existed at the beginning, the left
-/// ones have the lowest numbers. Added sources follow, in any order.
+/// ones have the lowest numbers. Sources that are added later get the next numbers, whatever their
+/// sides.
 #[derive(Clone, Debug)]
 pub(in crate::stream) struct SourceSides {
     left: usize,

@@ -121,7 +121,7 @@ impl Watermarks {
         self.0.lock().change(source, WatermarkState::Closed);
     }
 
-    /// Adds a source at the watermark `since`, or at the lowest possible watermark. If `since` is
+    /// Adds a source at watermark `since`, or at the lowest possible watermark. If `since` is
     /// too low, the error contains the lowest possible watermark.
     pub(crate) fn add(&self, side: Option<Side>, since: Option<i64>) -> Result<i64, i64> {
         let mut all = self.0.lock();

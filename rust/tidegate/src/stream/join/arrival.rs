@@ -33,7 +33,7 @@ pub(super) const ROW_BYTES: usize = 48;
 pub(super) const BY_TIME: (&str, &str) = (
     "eager: each row is compared with all kept rows of its key within reach, earlier or later; any thread can search \
      for any row",
-    "the rows of each key and side that later rows may match, in time order",
+    "for each key and side, the rows that later rows may match, in time order",
 );
 
 /// Rejects a `parallelism` that assigns keys to threads, because it would have no effect in arrival

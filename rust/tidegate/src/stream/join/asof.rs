@@ -9,8 +9,8 @@
 //!   be as far away as the partner, so no row that arrives later can be nearer.
 //!
 //! With forward and nearest, an unmatched row is final at its own time plus the tolerance, or at the
-//! end of the stream if there is no tolerance. If its key is null or it can never satisfy the
-//! condition, it is final at its own time.
+//! end of the stream if there is no tolerance. If a row's key is null, or the
+//! row can never satisfy the condition, the row is final at its own time.
 //!
 //! For each key, only the last of the earlier right rows can be a partner of a later left row,
 //! provided that the condition does not depend on the left row.
@@ -112,7 +112,7 @@ fn join(
     };
     let keeping = match (plan.asof.strategy, &of_sides, plan.asof.tolerance) {
         (Strategy::Forward, ..) => "right rows until they are ready",
-        (_, Some(_), _) => "the last right row of each key, and the partners of left rows",
+        (_, Some(_), _) => "the last right row for each key, and the partners of left rows",
         (_, None, Some(_)) => {
             "right rows until they are outside the tolerance, because where uses both sides"
         }
@@ -122,7 +122,7 @@ fn join(
     };
     let place = match plan.asof.strategy {
         Strategy::Backward => "a left row at the position of its time",
-        _ => "a left row at the position of the time from which no later row is nearer",
+        _ => "a left row at the position of the time after which no row can be nearer",
     };
     let threads = query.options.threads;
     let columns = plan.join.columns.len();

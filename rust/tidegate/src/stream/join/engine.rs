@@ -75,8 +75,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Returns whether the rows in results are scattered among the kept rows. If so, some columns
-    /// have to be stored row by row.
+    /// Returns whether the rows in results are scattered among the kept rows. Scattered rows
+    /// require some columns to be stored row by row.
     fn scatters(&self) -> bool {
         false
     }

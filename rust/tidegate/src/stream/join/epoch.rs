@@ -1,4 +1,4 @@
-//! The rows of an epoch, either in merged order or in arrival order.
+//! The rows in an epoch, either in merged order or in arrival order.
 
 use std::sync::Arc;
 

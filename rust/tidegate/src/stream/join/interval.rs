@@ -145,7 +145,7 @@ fn join(
     lines.extend(bounded.describe(plan.unit));
     if is_asked || parallelism == Parallelism::Hybrid {
         lines.push(format!(
-            "  balance    keys are split once one thread makes {load_factor} times the mean number of comparisons"
+            "  balance    keys are split once one thread performs {load_factor} times the mean number of comparisons"
         ));
     }
     let identity = query.stream_identity(&bounded, &left, &right);
@@ -243,7 +243,7 @@ fn index(parallelism: Parallelism) -> &'static str {
             "skip lists of each thread, key and side, which other threads read: the rows that later rows may match, \
              newest first"
         }
-        _ => "the rows of each key and side that later rows may match, in time order",
+        _ => "for each key and side, the rows that later rows may match, in time order",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Joins of push sources. This module does everything except find the pairs.
 //!
 //! ```text
-//! sources ─▶ gate ─▶ ready rows of both sides ─▶ the engine finds pairs ─▶ result batches ─▶ poll
+//! sources ─▶ gate ─▶ ready rows on both sides ─▶ the engine finds pairs ─▶ result batches ─▶ poll
 //!                      └─▶ stores, until no later row can match them ────────────┘
 //! ```
 //!
@@ -16,7 +16,7 @@
 //! | `engine.rs` | finds pairs: a `RowJoin`, and a `Prepare` that computes values for it |
 //! | `interval.rs`, `window.rs`, `band.rs` | how three kinds of joins prepare values |
 //! | `asof.rs` | the as-of join, which matches each left row with one right row (`stream/partners/`) |
-//! | `epoch.rs` | the rows of an epoch |
+//! | `epoch.rs` | the rows in an epoch |
 //! | `arrival.rs` | rows in arrival order |
 //! | `state.rs` | snapshots |
 

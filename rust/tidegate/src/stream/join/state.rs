@@ -1,5 +1,5 @@
-//! The part of a snapshot that a join writes. It contains the rows that later rows may match, and
-//! records which of these rows have already been matched.
+//! The part of a snapshot that a join writes. This part contains the rows that later rows may
+//! match, and records which of these rows have already been matched.
 //!
 //! The content does not depend on the number of threads, because rows are written in storage order
 //! and keys are written as columns.

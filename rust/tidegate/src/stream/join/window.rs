@@ -30,7 +30,7 @@ use crate::stream::times::within;
 
 /// Creates a window join of sources with these schemas.
 ///
-/// This example matches each row with the last row of the other side before it, unless the ask is
+/// This example matches each row with the last row on the other side before it, unless the ask is
 /// higher than the bid:
 ///
 /// ```

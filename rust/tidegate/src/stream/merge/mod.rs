@@ -39,8 +39,8 @@ use crate::{Error, Result};
 /// The approximate number of rows in a batch. A batch is one thread's share of the work in a poll.
 const BATCH_ROWS: usize = 1 << 15;
 
-/// The maximum number of batches that a poll builds. It is high enough to make the cost of waking
-/// threads negligible.
+/// The maximum number of batches that a poll builds. The number is high enough to make the cost of
+/// waking threads negligible.
 const POLL_BATCHES: usize = 8;
 
 /// The options of a merge.
@@ -58,7 +58,7 @@ pub struct MergeOptions {
     pub threads: usize,
 }
 
-/// Creates the operator that merges sources with this schema into one stream. The rows of the
+/// Creates the operator that merges sources with this schema into one stream. The rows in the
 /// stream are sorted by time, then source, then position.
 ///
 /// A row is emitted once no source can deliver a row that sorts before it.
@@ -302,7 +302,7 @@ fn make(
     Ok(all)
 }
 
-/// Returns the rows of the blocks as one batch. Returns several batches if a column has more than 2
+/// Returns the rows in the blocks as one batch. Returns several batches if a column has more than 2
 /// GiB of strings, because a single array cannot hold them. If `holds` is true, each batch keeps
 /// the memory charges for its rows.
 fn batches(

@@ -428,7 +428,7 @@ impl MergeState {
         }
     }
 
-    /// Returns the position and the time of the first late row, and the watermark that it missed.
+    /// Returns the position and time of the first late row, and the watermark that it missed.
     /// Times are formatted as strings.
     fn first_late(&self) -> Option<(u64, String, String)> {
         let (late, _) = self.merge.late().ok()?;

@@ -283,7 +283,7 @@ impl Operator {
     pub fn late(&self) -> Result<(Vec<RecordBatch>, SchemaRef)> {
         let (batches, schema) = self.tactic.late(&self.common)?;
         let Some([_, given]) = &self.handed else { return Ok((batches, schema)) };
-        // All rows of a batch were pushed together, so they fit its dictionary indices.
+        // All rows in a batch were pushed together, so they fit its dictionary indices.
         let batches = batches.iter().map(|batch| with_indices(batch, given));
         Ok((batches.collect::<Result<_>>()?, given.clone()))
     }

@@ -107,7 +107,7 @@ fn join(
         (false, Some(_)) => "right rows until no interval reaches them",
         (false, None) => "all right rows, because the interval has no lower bound",
     };
-    let place = "a left row at the position of its last matchable time";
+    let place = "a left row at the position of the last time at which a right row can match";
     let columns = plan.schema.fields().len();
     let explanation = explain(plan.lines, keeping, place, threads, columns, options);
     let interval = Some(&plan.interval);

@@ -1,4 +1,4 @@
-//! The last right row for each key. It remains valid until the next one arrives.
+//! The last right row for each key. A last row remains valid until the next one arrives.
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::NO_KEY;

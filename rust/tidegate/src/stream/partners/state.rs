@@ -1,5 +1,5 @@
-//! The part of a snapshot that a left-row join writes. It contains the left rows that are not final
-//! and the right rows that current or future left rows may need.
+//! The part of a snapshot that a left-row join writes. This part contains the left rows that are
+//! not final and the right rows that current or future left rows may need.
 //!
 //! The content does not depend on the number of threads or on when rows were dropped, because
 //! unneeded right rows are removed before the snapshot is written.

@@ -1,4 +1,4 @@
-//! The late rows of a join. The rows of both sides are in one table.
+//! The late rows of a join. The rows on both sides are in one table.
 
 use std::sync::Arc;
 

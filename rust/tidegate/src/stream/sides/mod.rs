@@ -2,9 +2,9 @@
 //!
 //! | file | what is in it |
 //! | --- | --- |
-//! | `rows.rs` | the ready rows of a side, from the runs of its sources |
+//! | `rows.rs` | the ready rows on a side, from the runs of its sources |
 //! | `maker.rs` | builds result batches from kept rows |
-//! | `late.rs` | the late rows of both sides as one table |
+//! | `late.rs` | the late rows on both sides as one table |
 
 pub(super) mod late;
 pub(super) mod maker;

@@ -20,7 +20,7 @@ pub(in crate::stream) fn left_first(runs: &mut [ReadyRun], of_sources: &SourceSi
 }
 
 /// Returns a side's rows in merged order, taken from its sources' runs. `sources` contains each
-/// row's source, for the rows of both sides. `is_own` returns whether a source belongs to this
+/// row's source, for the rows on both sides. `is_own` returns whether a source belongs to this
 /// side.
 pub(in crate::stream) fn side_rows(
     schema: &SchemaRef,

@@ -102,8 +102,8 @@ pub(crate) struct Reader<'a> {
     is_extended: bool,
 }
 
-/// The last line of a query's text. It is present only if the operator computes a digest of its
-/// results.
+/// The last line of a query's text. This line is present only if the operator computes a digest of
+/// its results.
 pub(crate) const DIGESTED: &str = "digest: of the results";
 
 /// The advice for a snapshot that belongs to a different query.
@@ -124,8 +124,8 @@ impl<'a> Reader<'a> {
         let version = u16::from_le_bytes(*version);
         if version != VERSION && version != EXTENDED {
             return Err(Error::state(format!(
-                "the snapshot has version {version}, but this version of tidegate reads versions {VERSION} to \
-                 {EXTENDED}; use the version of tidegate that wrote it"
+                "the snapshot has version {version}, but this version of tidegate reads only \
+                 versions {VERSION} and {EXTENDED}; use the version of tidegate that wrote it"
             )));
         }
         let Some((content, checksum)) = snapshot.split_last_chunk::<4>() else {
@@ -226,9 +226,7 @@ impl<'a> Reader<'a> {
             || settled > expected as u64
             || matched.iter().any(|&byte| byte > 1)
         {
-            return Err(damaged(
-                "it does not record for each row whether the row has been matched",
-            ));
+            return Err(damaged("it does not record whether each row has been matched"));
         }
         Ok((memory::collect(matched.iter().map(|&byte| byte == 1)), settled as usize))
     }
@@ -447,7 +445,7 @@ mod tests {
         let next = [MAGIC, &(EXTENDED + 1).to_le_bytes(), &[0; 8]].concat();
         assert!(
             why(&next, "")
-                .contains("version 3, but this version of tidegate reads versions 1 to 2")
+                .contains("version 3, but this version of tidegate reads only versions 1 and 2")
         );
         let mut extended = Writer::new("on: ts");
         assert!(!extended.is_extended());

@@ -1,4 +1,4 @@
-//! Adds the rows of an epoch to the states of partials, for any type of function.
+//! Adds the rows in an epoch to the states of partials, for any type of function.
 
 use tidegate_structures::memory;
 
@@ -15,7 +15,7 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
     /// Creates empty states for `sources` sources.
     fn lane(&self, sources: usize) -> Box<dyn Lane>;
 
-    /// Returns whether the rows of all sources must be in merged order.
+    /// Returns whether the rows from all sources must be in merged order.
     fn needs_order(&self) -> bool;
 
     /// Appends tasks that add rows, source by source, to the partials found by `open`.
@@ -38,7 +38,7 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
         places: &'a [Place],
     ) -> Task<'a>;
 
-    /// Returns the state after adding a row of a source.
+    /// Returns the state after adding a row from a source.
     fn added(&self, place: Place, state: StateWords) -> StateWords;
 }
 

@@ -1,10 +1,10 @@
-//! An alternative to slices for turning the rows of an epoch into partials.
+//! An alternative to slices for turning the rows in an epoch into partials.
 //!
-//! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes the
-//! rows of a source separately. An alternative method receives the rows of an epoch and the
-//! partials from before the epoch. The method adds each row to its partial, in any order and on any
-//! thread. It then returns all partials. The results are the same, provided that the rows of a
-//! source are added in order.
+//! The default method, by slices, is in `add.rs` and `lane.rs`, where each function processes each
+//! source's rows separately. An alternative method receives the rows in an epoch and the partials
+//! from before the epoch. The method adds each row to its partial, in any order and on any thread.
+//! It then returns all partials. The results are the same, provided that each source's rows are
+//! added in order.
 
 use std::fmt;
 
@@ -16,9 +16,9 @@ use crate::aggregate::slices::windows::{Slice, Windows};
 use crate::aggregate::states::words::StateWords;
 use crate::driver::{Driver, Stopped};
 
-/// A way to add the rows of an epoch to partials.
+/// A way to add the rows in an epoch to partials.
 pub trait AddEpoch: Send + Sync {
-    /// Adds the rows of an epoch to the partials in `open`, and returns the resulting partials.
+    /// Adds the rows in an epoch to the partials in `open`, and returns the resulting partials.
     fn add(
         &self,
         epoch: &Epoch<'_>,
@@ -30,8 +30,8 @@ pub trait AddEpoch: Send + Sync {
 /// The value that a function adds to a state for each row.
 pub struct Adder<'a> {
     function: &'a dyn AddRows,
-    /// The source that contains the rows of all other sources in merged order, and the positions of
-    /// these rows. Functions that need merged order use only this source. The other functions
+    /// The source that contains the rows from all other sources in merged order, and the positions
+    /// of these rows. Functions that need merged order use only this source. The other functions
     /// ignore it.
     merged: Option<(usize, &'a [Place])>,
 }
@@ -51,7 +51,7 @@ impl<'a> Adder<'a> {
         Adder { function, merged: merged.map(|places| (sources, places)) }
     }
 
-    /// Returns the state after adding a row of a source.
+    /// Returns the state after adding a row from a source.
     #[inline]
     pub fn add(&self, source: usize, row: usize, state: StateWords) -> StateWords {
         match self.merged {
@@ -65,7 +65,7 @@ impl<'a> Adder<'a> {
     }
 }
 
-/// The rows of an epoch, and the functions to apply to them.
+/// The rows in an epoch, and the functions to apply to them.
 #[derive(Debug)]
 pub struct Epoch<'a> {
     /// The rows of each source. If some functions need merged order, an additional source contains

@@ -5,7 +5,7 @@
 //! | `open.rs` | the slices that can still receive rows, and those that close |
 //! | `lane.rs` | the states of a function: of partials, of cells, and of windows |
 //! | `add.rs` | adds rows to partials, for a function and its input |
-//! | `epoch.rs` | a trait for other ways to turn the rows of an epoch into partials |
+//! | `epoch.rs` | a trait for other ways to turn the rows in an epoch into partials |
 
 pub(in crate::aggregate) mod add;
 pub(in crate::aggregate) mod epoch;

@@ -35,7 +35,7 @@ impl Default for SourcePartials {
 }
 
 impl SourcePartials {
-    /// Assigns the rows of an epoch to partials. Keys must be less than `keys`.
+    /// Assigns the rows in an epoch to partials. Keys must be less than `keys`.
     pub(in crate::aggregate) fn number(
         &mut self,
         source: usize,

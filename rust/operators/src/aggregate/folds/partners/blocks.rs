@@ -10,16 +10,16 @@ use crate::aggregate::output::{OutputColumn, OutputValue};
 /// A block of adjacent left rows.
 pub(in crate::aggregate) struct PartnerBlock<'a> {
     pub(in crate::aggregate) left: Range<usize>,
-    /// The partners of the left rows, if a function is folded in panes.
+    /// The partners of the left rows, if a function is folded by pane.
     pub(in crate::aggregate) runs: Option<Runs<'a>>,
     /// The words folded by the passes.
     pub(in crate::aggregate) words: &'a [FoldedWord],
 }
 
 impl<'a> PartnerBlock<'a> {
-    /// Returns the partners, for functions that are folded in panes.
+    /// Returns the partners, for functions that are folded by pane.
     pub(super) fn runs(&self) -> &Runs<'a> {
-        self.runs.as_ref().expect("the block has partners if a function is folded in panes")
+        self.runs.as_ref().expect("the block has partners if a function is folded by pane")
     }
 }
 

@@ -43,7 +43,7 @@ impl<F: InPanes, G: FunctionInput<F>> OfPartners for WithInput<'_, F, G> {
     }
 }
 
-/// A function that can be folded in panes.
+/// A function that can be folded by pane.
 pub(in crate::aggregate) trait InPanes: StoredFunction {
     /// Functions in the same family have the same states for the same rows.
     type Family: 'static;
@@ -303,7 +303,7 @@ impl<const LAST: bool> InPanes for Pick<LAST> {
     }
 }
 
-/// The first or the last partner.
+/// The first or last partner.
 struct End<const LAST: bool>;
 
 impl<const LAST: bool> OfBlocks for End<LAST> {

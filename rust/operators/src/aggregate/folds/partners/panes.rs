@@ -22,7 +22,7 @@ use crate::interval::{self, PartnerColumns, Partners};
 /// in a second-level cache.
 const PART_ROWS: usize = if cfg!(test) { 3 } else { 1 << 14 };
 
-/// A function in the form that is used for panes. Its states can be stored unchanged.
+/// A function in the form that is used for panes. The function's states can be stored unchanged.
 pub(super) trait PaneFunction: Send + Sync + 'static {
     type Input: Copy;
     type State: AnyBitPattern + NoUninit + Send + Sync;
@@ -169,7 +169,7 @@ fn fold_places<P: PaneFunction>(
 
 /// Right rows in time order, with the pane that contains each row.
 struct RowsOfPanes<'a> {
-    /// The first row of each pane, and finally the number of rows.
+    /// The first row in each pane, and finally the number of rows.
     borders: &'a [u32],
     keys: &'a [u32],
     key_count: usize,

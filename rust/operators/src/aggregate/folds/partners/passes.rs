@@ -1,6 +1,6 @@
-//! Passes over the rows of both sides in time order.
+//! Passes over the rows on both sides in time order.
 //!
-//! A pass visits the rows of both sides in a pane, merged by time. A right row updates its key's
+//! A pass visits the rows on both sides in a pane, merged by time. A right row updates its key's
 //! state. A left row is visited at the end of its interval. The left row copies its key's current
 //! state, which covers a prefix of the pane. Another pass runs backward, visits left rows at the
 //! starts of their intervals, and yields the suffixes.
@@ -51,7 +51,7 @@ const MANY_BYTES: usize = if cfg!(test) { 48 } else { 1 << 18 };
 /// If times or distances exceed this limit, their sums can overflow.
 const FAR: u64 = 1 << 61;
 
-/// The rows of both sides, with keys and in time order, and the panes of the right rows.
+/// The rows on both sides, with keys and in time order, and the panes of the right rows.
 pub(in crate::aggregate) struct Passes<'a> {
     left: SideRows<'a>,
     right: SideRows<'a>,
@@ -60,11 +60,11 @@ pub(in crate::aggregate) struct Passes<'a> {
     ends: (i64, i64),
     /// The length of intervals, which is also the length of panes.
     length: u64,
-    /// The first right row of each nonempty pane, and finally the number of right rows.
+    /// The first right row in each nonempty pane, and finally the number of right rows.
     borders: Vec<u32>,
 }
 
-/// The rows of one side.
+/// The rows on one side.
 #[derive(Clone, Copy)]
 struct SideRows<'a> {
     ts: &'a [i64],
@@ -220,7 +220,7 @@ impl<'a> Passes<'a> {
     /// Divides the work of one direction into tasks.
     fn cut(&self, is_forward: bool) -> Vec<PaneTask> {
         let (left, right) = (self.left.len(), self.right.len());
-        // The number of right rows in a task if the rows of both sides are divided evenly.
+        // The number of right rows in a task if the rows on both sides are divided evenly.
         let enough = (TASK as u64 * right as u64 / (left + right).max(1) as u64).max(1) as u32;
         let panes = self.borders.len() - 1;
         let (mut tasks, mut pane, mut first) = (Vec::new(), 0, 0);
@@ -414,7 +414,7 @@ impl<const WORDS: usize> PassFold<'_, WORDS> {
     }
 }
 
-/// Adjacent rows of both sides.
+/// Adjacent rows on both sides.
 struct PassRows<'a, const WORDS: usize> {
     right: SideRows<'a>,
     /// The words that each right row adds. The last entry is for left rows, which add nothing.

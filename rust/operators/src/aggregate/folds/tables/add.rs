@@ -49,7 +49,7 @@ fn of_partials<F: Function, G: FunctionInput<F>>(
     cells
 }
 
-/// Returns the states of partials. `mask` selects the rows of a source that are included, and
+/// Returns the states of partials. `mask` selects the rows from a source that are included, and
 /// `values` contains the values that they add.
 pub(in crate::aggregate) fn add_to_partials<'a, F: Function, V: Iterator<Item = F::Input>>(
     of: &Partials<'_>,

@@ -83,7 +83,7 @@ impl CellStates<Count> for CountedRows<'_> {
 }
 
 impl RowCandidates<'_> {
-    /// Returns the chosen row of each cell. A source's rows arrive in time order, so the row number
+    /// Returns the chosen row in each cell. A source's rows arrive in time order, so the row number
     /// alone decides between two rows. A partial therefore takes 4 bytes instead of 16. Times are
     /// read only for the rows chosen by partials.
     fn of_partials<const LAST: bool>(&self, part: &TimePart, of: &Partials<'_>) -> Vec<(i64, u32)> {

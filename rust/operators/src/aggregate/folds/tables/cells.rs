@@ -15,7 +15,7 @@ use crate::driver::{Driver, Stopped};
 /// second-level cache.
 const PART_ROWS: usize = 1 << 15;
 
-/// The distance between sampled rows. Their times determine where to cut a source.
+/// The distance between sampled rows. The sampled rows' times determine where to cut a source.
 const SAMPLE_ROWS: usize = 1 << 10;
 
 /// The partial or cell of each row in a part.
@@ -27,9 +27,9 @@ pub(in crate::aggregate) enum Belongs<'a> {
     Keys(Dense),
 }
 
-/// The partials and rows of a part.
+/// The partials and rows in a part.
 ///
-/// A *partial* covers the rows of one source that have the same key and are in the same slice.
+/// A *partial* covers the rows from one source that have the same key and are in the same slice.
 /// Partials are numbered source by source, and cells slice by slice, both from 1. If there is only
 /// one source, each partial is also a cell.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Adds the rows of the next source, which must be in time order.
+    /// Adds the rows from the next source, which must be in time order.
     fn add(&mut self, ts: &[i64], keys: Option<&[u32]>) {
         let out = &mut self.partial_of[self.filled..][..ts.len()];
         self.filled += ts.len();

@@ -26,12 +26,12 @@ const MOST_KEYS: usize = 1 << 13;
 /// absent. A combination takes a tenth of the time needed to add a row.
 const KEYS_A_ROW: usize = 4;
 
-/// The rows of a part, sorted by slice and then by source.
+/// The rows in a part, sorted by slice and then by source.
 #[derive(Debug)]
 pub(in crate::aggregate) struct Dense {
     /// One more than the largest key.
     pub(in crate::aggregate) key_count: usize,
-    /// The rows of each source in a slice.
+    /// The rows from each source in a slice.
     runs: Vec<RowRun>,
     /// The runs of each slice.
     slices: Vec<Range<usize>>,
@@ -105,7 +105,7 @@ impl Dense {
         Some((part, Dense { key_count, runs, slices, rows: rows_of }))
     }
 
-    /// Returns the rows of each slice, source by source.
+    /// Returns the rows in each slice, source by source.
     pub(in crate::aggregate) fn runs(
         &self,
     ) -> impl Iterator<Item = impl Iterator<Item = (usize, Range<usize>)>> {

@@ -1,4 +1,4 @@
-//! Functions that need the rows of all sources in merged order. For these functions, the partial
+//! Functions that need the rows from all sources in merged order. For these functions, the partial
 //! states of individual sources cannot be combined.
 //!
 //! A part's rows form one sorted run per source. The runs are merged, and their rows are added

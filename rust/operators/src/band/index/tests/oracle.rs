@@ -57,7 +57,7 @@ fn oracle(
     keep: &dyn Fn(u32, u32) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut found: Vec<(Order, (u32, u32))> = Vec::new();
-    // The number of each row within its side, and the number of rows of each side before it.
+    // The number of each row within its side, and the number of rows on each side before it.
     let mut came = [0; 2];
     let before: Vec<[usize; 2]> = rows
         .iter()

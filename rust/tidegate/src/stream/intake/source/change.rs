@@ -58,7 +58,7 @@ impl Change {
     }
 }
 
-/// The rows of a batch that are set aside because they are late or because their intervals are too
+/// The rows in a batch that are set aside because they are late or because their intervals are too
 /// wide.
 #[derive(Debug)]
 pub(super) struct Aside {
@@ -92,7 +92,7 @@ fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     Ok(take_record_batch(batch, rows)?)
 }
 
-/// Returns the rows of a push without the late ones.
+/// Returns a push's rows without the late ones.
 pub(super) fn without(push: Push, late: &[LateRow]) -> Result<Push> {
     if late.is_empty() {
         return Ok(push);

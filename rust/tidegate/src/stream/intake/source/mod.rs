@@ -42,14 +42,14 @@ pub(crate) struct IntakeState {
     pub(crate) memory: Memory,
     /// The number of bytes charged for each row in addition to the row itself.
     pub(crate) row_bytes: usize,
-    /// The reason why no more rows become final: either the first abandoned source or a failure of
-    /// the operator.
+    /// The reason why no more rows become final: either the first abandoned source or an operator
+    /// failure.
     pub(crate) broken: Arc<OnceLock<Error>>,
     /// The reason why the operator rejects rows, if it is halted or has failed.
     pub(crate) standing: Arc<Mutex<Option<Error>>>,
     /// The watermarks of all sources.
     pub(crate) watermarks: Watermarks,
-    /// Receives the rows of an operator that processes them in arrival order. Otherwise, the rows
+    /// Receives the rows for an operator that processes them in arrival order. Otherwise, the rows
     /// pass through the gate.
     pub(crate) arrivals: Option<Arrivals>,
 }

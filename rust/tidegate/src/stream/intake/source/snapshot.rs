@@ -76,7 +76,7 @@ impl Source {
         writer.table(&concat_batches(&self.stream.schema, &rows)?)
     }
 
-    /// Returns the rows of several pushes as one batch, in time order.
+    /// Returns the rows from several pushes as one batch, in time order.
     pub(crate) fn sorted(&self, runs: &[SourceRun]) -> Result<RecordBatch> {
         let mut rows: Vec<(i64, Place)> = memory::vec(runs.iter().map(|run| run.ts.len()).sum());
         for (push, run) in runs.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Stream {
             .into_buffer();
         if !ts.is_sorted() || rows_late > rows_in || rows as u64 > rows_in - rows_late {
             return Err(damaged(
-                "rows of a source are out of order, or there are more than have arrived",
+                "a source's rows are out of order, or there are more than have arrived",
             ));
         }
         if ts.last().is_some_and(|last| Reorder::<Push>::promise(self.lateness, *last) > watermark)
