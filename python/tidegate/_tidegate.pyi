@@ -2378,6 +2378,7 @@ class Digest:
 
         Raises:
             SchemaError: A column has a different name or kind of type. No row was appended.
+            TypeError: `later` is not a digest.
         """
 
     @property

@@ -182,7 +182,14 @@ SEVERAL_TEXTS = {
 }
 # Only the package uses these native functions and classes, and those that build queries.
 HIDDEN = ("AggregationQuery", "InputRows", "JoinQuery", "byte_count", "is_arrow", "reader_of")
-OF_ARROW = ("aggregation_query", "digest", "join_query", "merge", "merge_batches")
+OF_ARROW = (
+    "aggregation_query",
+    "digest",
+    "join_query",
+    "merge",
+    "merge_batches",
+    "unpickled_digest",
+)
 
 
 def is_hidden(file: str, name: str) -> bool:

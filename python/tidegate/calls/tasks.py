@@ -1,4 +1,12 @@
-"""Plans calls as tasks over Parquet files."""
+"""Plans calls as tasks over Parquet files.
+
+Examples use `tg` for `tidegate`, and these tables:
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [10, 20, 30], "sym": ["A", "B", "A"], "price": [1.0, 2.0, 3.0]})
+    >>> quotes = pa.table({"ts": [8, 19, 29, 31], "sym": ["A", "B", "A", "A"], "bid": [9, 8, 7, 6]})
+"""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ use tidegate::{Digest as Rows, Driver, Error, Stop};
 
 use crate::arrow::import::take;
 use crate::inputs::arguments::threads_of;
-use crate::inputs::rows::schema;
+use crate::inputs::rows::{InputRows, schema};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
-use crate::queries::query::module;
+use crate::interpreter::native::module;
 
 #[doc = manual!(digest)]
 #[pyfunction]
@@ -94,7 +94,7 @@ impl Digest {
     ) -> PyResult<(Bound<'py, PyAny>, (Vec<(String, String)>, Bound<'py, PyBytes>))> {
         let rows = self.rows.lock();
         let arguments = (rows.columns().to_vec(), PyBytes::new(py, &rows.to_bytes()));
-        Ok((module(py)?.getattr("unpickled_digest")?, arguments))
+        Ok((module::<InputRows>(py)?.getattr("unpickled_digest")?, arguments))
     }
 
     fn __repr__(&self) -> String {

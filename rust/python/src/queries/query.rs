@@ -10,6 +10,7 @@ use crate::arrow::reader::BatchReader;
 use crate::inputs::arguments::{Argument, bound};
 use crate::inputs::rows::schema;
 use crate::interpreter::interrupt::detached;
+use crate::interpreter::native::module;
 use crate::operators::stream_join::{StreamJoin, options};
 use crate::queries::plan::JoinPlan;
 use crate::queries::tables::{self, Relation};
@@ -37,11 +38,6 @@ impl JoinQuery {
 
 /// A function that rebuilds the same query, and the arguments to call it with.
 type Reduction<'py> = (Bound<'py, PyAny>, (&'static str, Bound<'py, PyDict>));
-
-/// The native module.
-pub(crate) fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import(py.get_type::<JoinQuery>().module()?)
-}
 
 #[pymethods]
 impl JoinQuery {
@@ -157,7 +153,7 @@ impl JoinQuery {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduction<'py>> {
-        Ok((module(py)?.getattr("join_query")?, (self.function, self.arguments(py)?)))
+        Ok((module::<JoinQuery>(py)?.getattr("join_query")?, (self.function, self.arguments(py)?)))
     }
 }
 
@@ -168,5 +164,5 @@ pub(crate) fn join_query<'py>(
     arguments: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = arguments.py();
-    module(py)?.getattr(format!("{function}_query"))?.call((), Some(arguments))
+    module::<JoinQuery>(py)?.getattr(format!("{function}_query"))?.call((), Some(arguments))
 }
