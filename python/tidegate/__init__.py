@@ -89,6 +89,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
+from tidegate.calls.index import Index
 from tidegate.calls.tasks import tasks
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
@@ -108,6 +109,7 @@ __all__ = [
     "ClosedError",
     "Digest",
     "Expr",
+    "Index",
     "IntervalJoin",
     "MemoryLimitError",
     "Merge",

@@ -2894,6 +2894,86 @@ class AggregationQuery:
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
     """Build an aggregation query from the arguments of a call."""
 
+class Index:
+    """A table prepared once as the right side of many joins.
+
+    The rows are grouped by key and sorted by time when the index is made. A join with the index
+    then takes time for its left rows and its results, but not for the rows of the index. The rows,
+    their order and their values are those of a join with the table itself.
+
+    The index refers to the rows of the table, and takes up to 12 bytes per row in addition.
+
+    Example:
+        >>> index = tg.Index(quotes, on="ts", by="sym")
+        >>> tg.asof_join(trades, index, on="ts", by="sym", columns=["ts", "bid"]).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [8, None, 7]}
+
+    Args:
+        table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict
+            of arrays. They must not change afterwards.
+        on: The time column.
+        by: The key columns: a name or a list of names. None means that the joins have no keys.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+    Raises:
+        SchemaError: A column is missing or has an unsuitable type, or a time is null.
+        TidegateError: The table cannot be read, or it has too many rows.
+        TypeError: The table has an unsupported type.
+    """
+
+    def __new__(
+        cls,
+        table: Table,
+        *,
+        on: str,
+        by: str | Sequence[str] | None = None,
+        threads: int | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").schema.names
+            ['ts', 'sym', 'bid']
+        """
+
+    @property
+    def on(self) -> str:
+        """The time column.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").on
+            'ts'
+        """
+
+    @property
+    def by(self) -> list[str]:
+        """The key columns.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").by
+            ['sym']
+        """
+
+    @property
+    def rows(self) -> int:
+        """The number of rows.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").rows
+            4
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that the index takes in addition to the table.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").nbytes < 100
+            True
+        """
+
 @final
 class InputRows:
     """Arrow data that has been read and will be passed to a native call later.
