@@ -115,7 +115,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
 
 
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
-    """Convert errors that occur while a file is read to errors that name the file."""
+    """Convert errors that occur while a file is being read to errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
