@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol, overload
 import numpy as np
 import pyarrow as pa
 
-from tidegate import _tidegate
+from tidegate import TidegateError, _tidegate
+from tidegate.io.destinations import file_in, names_in
 from tidegate.io.files import with_wide_indices
 from tidegate.slices.footers import HIGHEST, LOWEST
 from tidegate.slices.task import Part, Range, Rows, Task
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from tidegate.slices.cuts import Ranges, Reads
     from tidegate.slices.footers import Groups, Integers, Source, Times
     from tidegate.slices.task import Work
+
+RESULT = re.compile(r"([0-9a-f]{12})-\d{6,}\.parquet")
+"""The name of a file that a task writes: the identity of the plan, and the number of the task."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +64,24 @@ class Side:
 
 
 class Tasks(Sequence[Task]):
-    """The tasks of a plan. Each task is created when it is accessed."""
+    """Tasks of a plan. Each task is created when it is accessed."""
 
-    def __init__(self, plan: TaskPlan) -> None:
+    def __init__(self, plan: TaskPlan, numbers: Sequence[int]) -> None:
         self._plan = plan
+        self._numbers = numbers
 
     def __len__(self) -> int:
-        return len(self._plan._borders) + 1  # noqa: SLF001 - the same module
+        return len(self._numbers)
 
     @overload
     def __getitem__(self, at: int) -> Task: ...
     @overload
     def __getitem__(self, at: slice) -> list[Task]: ...
     def __getitem__(self, at: int | slice) -> Task | list[Task]:
-        numbers = range(len(self))[at]
-        if isinstance(numbers, range):
-            return [self._plan._task(number) for number in numbers]  # noqa: SLF001
-        return self._plan._task(numbers)  # noqa: SLF001
+        made = self._plan._task  # noqa: SLF001 - the same module
+        if isinstance(at, slice):
+            return [made(number) for number in self._numbers[at]]
+        return made(self._numbers[at])
 
 
 class Preparation(Protocol):
@@ -122,7 +128,7 @@ class TaskPlan:
     @property
     def tasks(self) -> Tasks:
         """The tasks, in time order."""
-        return Tasks(self)
+        return Tasks(self, range(len(self._borders) + 1))
 
     @property
     def stages(self) -> list[Sequence[Preparation] | Tasks]:
@@ -143,7 +149,7 @@ class TaskPlan:
         size = int(self._sizes[number])
         return Task(
             number=number,
-            name=f"{self._id}-{number:06d}.parquet",
+            name=self._name(number),
             schema=self.schema,
             row_groups=sum(len(found) for _, found in reads),
             rows=sum(int(groups.rows[found].sum()) for groups, found in reads),
@@ -153,6 +159,33 @@ class TaskPlan:
             _work=self._call.work,
             _inputs=tuple(side.rows(number, own) for side in self._sides),
         )
+
+    def missing(self, folder: str) -> Tasks:
+        """Return the tasks whose files are not in a folder yet, in time order.
+
+        Run these tasks to resume a plan that was interrupted. The plan may have been made again: as
+        long as files and arguments are the same, the tasks are the same, too.
+
+        Args:
+            folder: The path or URL that was passed to `Task.write`. The folder need not exist yet.
+
+        Raises:
+            TidegateError: The folder contains the files of another plan, or cannot be listed.
+        """
+        found = names_in(folder)
+        for name in sorted(found):
+            of = RESULT.fullmatch(name)
+            if of is not None and of[1] != self._id:
+                message = f"{file_in(folder, name)}: belongs to another plan, because files, "
+                message += (
+                    "arguments or target have changed since; write each plan to its own folder"
+                )
+                raise TidegateError(message)
+        numbers = range(len(self._borders) + 1)
+        return Tasks(self, [number for number in numbers if self._name(number) not in found])
+
+    def _name(self, number: int) -> str:
+        return f"{self._id}-{number:06d}.parquet"
 
     def digest(self, parts: Iterable[_tidegate.Digest]) -> _tidegate.Digest:
         """Combine the digests of the tasks' results, in the order of the tasks.

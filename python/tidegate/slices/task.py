@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tidegate.bounded.ordered import LOWEST, places
-from tidegate.io.files import Format, batch_writer, converted, reading
+from tidegate.io.destinations import file_in, written_whole
+from tidegate.io.files import Format, converted, reading
 from tidegate.io.open_tables import checked
 from tidegate.io.pruning import step_of
 
@@ -190,16 +191,16 @@ class Task:
         is replaced by one with the same rows.
 
         Args:
-            folder: An existing folder.
+            folder: An existing folder, or the URL of a folder, such as "s3://bucket/result".
 
         Returns:
-            The path of the file.
+            The path or URL of the file.
 
         Raises:
             TidegateError: The task failed, or the file cannot be written.
         """
-        path = f"{folder}/{self.name}"
-        with batch_writer(path, Format.PARQUET, self.schema) as writer:
+        address = file_in(folder, self.name)
+        with written_whole(address, Format.PARQUET, self.schema) as writer:
             for batch in self._batches():
                 writer.write_batch(batch)
-        return path
+        return address
