@@ -76,7 +76,7 @@ def pytest_terminal_summary(
 
 
 SLOW = re.compile(
-    r"test_(spark.*|cli|cli_(follow.*|formats|killed|merge|state)|files|growing.*|instructions"
+    r"test_(spark.*|cli|cli_(follow.*|formats|killed|merge|state)|files|growing.*|hosts|instructions"
     r"|interrupt.*|larger_than_memory|linear_time|live_page|memory_limit|out_of_memory"
     r"|partitioned_log|peers|readers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
     r"|notebooks|site)"

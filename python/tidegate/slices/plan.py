@@ -1,7 +1,22 @@
-"""The plan of a call: its tasks, and how they divide the work."""
+"""The plan of a call: its tasks, and how they divide the work.
+
+Examples use this plan:
+
+    >>> import pathlib
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import tidegate as tg
+    >>> pq.write_table(pa.table({"ts": range(0, 100, 2)}), "trades.parquet", row_group_size=10)
+    >>> pq.write_table(pa.table({"ts": range(100)}), "quotes.parquet", row_group_size=10)
+    >>> plan = tg.tasks(
+    ...     tg.interval_join, "trades.parquet", "quotes.parquet", on="ts", lower=-2, upper=0,
+    ...     target=1500,
+    ... )
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,7 +120,17 @@ class Call:
 
 
 class TaskPlan:
-    """A call over files, divided into tasks. `tidegate.tasks` makes plans."""
+    """A call over files, divided into tasks. `tidegate.tasks` makes plans.
+
+    Example:
+        >>> len(plan.tasks), sum(task.run().read_all().num_rows for task in plan.tasks)
+        (2, 148)
+        >>> plan.schema.names
+        ['ts', 'ts_right']
+    """
+
+    schema: pa.Schema
+    """The columns of the result."""
 
     def __init__(self, call: Call, cut: Integers, sides: Sequence[Side]) -> None:
         self.schema = with_wide_indices(call.schema)
@@ -127,7 +152,12 @@ class TaskPlan:
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks, in time order."""
+        """The tasks, in time order.
+
+        Example:
+            >>> [task.number for task in plan.tasks]
+            [0, 1]
+        """
         return Tasks(self, range(len(self._borders) + 1))
 
     @property
@@ -135,6 +165,14 @@ class TaskPlan:
         """The stages of the plan; the tasks are the last one, and most plans have no others.
 
         All objects in a stage can run at the same time, after the previous stage has finished.
+
+        Example:
+            >>> *before, tasks = plan.stages
+            >>> for stage in before:
+            ...     for preparation in stage:
+            ...         preparation.run()
+            >>> len(before), len(tasks)
+            (0, 2)
         """
         return [*self._call.preparations, self.tasks]
 
@@ -160,11 +198,17 @@ class TaskPlan:
             _inputs=tuple(side.rows(number, own) for side in self._sides),
         )
 
-    def missing(self, folder: str) -> Tasks:
+    def missing(self, folder: str | os.PathLike[str]) -> Tasks:
         """Return the tasks whose files are not in a folder yet, in time order.
 
         Run these tasks to resume a plan that was interrupted. The plan may have been made again: as
         long as files and arguments are the same, the tasks are the same, too.
+
+        Example:
+            >>> pathlib.Path("pairs").mkdir()
+            >>> path = plan.tasks[0].write("pairs")
+            >>> [task.number for task in plan.missing("pairs")]
+            [1]
 
         Args:
             folder: The path or URL that was passed to `Task.write`. The folder need not exist yet.
@@ -172,6 +216,7 @@ class TaskPlan:
         Raises:
             TidegateError: The folder contains the files of another plan, or cannot be listed.
         """
+        folder = os.fspath(folder)
         found = names_in(folder)
         for name in sorted(found):
             of = RESULT.fullmatch(name)
@@ -190,6 +235,14 @@ class TaskPlan:
     def digest(self, parts: Iterable[_tidegate.Digest]) -> _tidegate.Digest:
         """Combine the digests of the tasks' results, in the order of the tasks.
 
+        Example:
+            >>> def digested(task):
+            ...     digest = tg.Digest(task.schema)
+            ...     digest.update(task.run())
+            ...     return digest
+            >>> plan.digest(map(digested, plan.tasks)).rows
+            148
+
         Args:
             parts: The digest of each task's result, as a `tidegate.Digest`.
 
@@ -202,7 +255,12 @@ class TaskPlan:
         return whole
 
     def explain(self) -> str:
-        """Explain the plan: the call, the slices, and what the tasks read."""
+        """Explain the plan: the call, the slices, and what the tasks read.
+
+        Example:
+            >>> print(plan.explain().splitlines()[-2])
+              left       1 file, 5 row groups, 50 rows, ... bytes...
+        """
         lines = [self._call.explanation.rstrip("\n"), self._of_tasks()]
         lines += [self._of_side(side) for side in self._sides]
         return "\n".join(lines)
@@ -219,5 +277,5 @@ class TaskPlan:
         line = f"  {side.source.name:<10} {files:,} file{'s' * (files != 1)}, "
         line += f"{len(groups):,} row groups, {int(groups.rows.sum()):,} rows, {size:,} bytes"
         if read > size:
-            line += f"; {100 * (read - size) / size:.2g} % of them are read by more than one task"
+            line += f"; the tasks read {read / size:.3g} times as many"
         return line
