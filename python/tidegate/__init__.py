@@ -99,25 +99,25 @@ from tidegate.runtime.metrics import metrics
 from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
 
+attach({Digest: {"update": update}})
+
 if TYPE_CHECKING:
     from tidegate.slices.plan import TaskPlan
     from tidegate.slices.task import Task
+else:
 
-attach({Digest: {"update": update}})
+    def __getattr__(name: str) -> type:
+        # Imported late, because these import pyarrow.
+        if name == "Task":
+            from tidegate.slices.task import Task  # noqa: PLC0415
 
+            return Task
+        if name == "TaskPlan":
+            from tidegate.slices.plan import TaskPlan  # noqa: PLC0415
 
-def __getattr__(name: str) -> type:
-    # Imported late, because these import pyarrow.
-    if name == "Task":
-        from tidegate.slices.task import Task  # noqa: PLC0415
-
-        return Task
-    if name == "TaskPlan":
-        from tidegate.slices.plan import TaskPlan  # noqa: PLC0415
-
-        return TaskPlan
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+            return TaskPlan
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
 
 
 __all__ = [

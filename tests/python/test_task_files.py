@@ -135,6 +135,14 @@ def test_a_failing_copy_is_an_error_that_names_the_file(sides, spilled, monkeypa
     assert not [*spilled.iterdir()]
 
 
+def test_the_types_of_plans_are_imported_late():
+    code = "import sys, tidegate; assert 'pyarrow' not in sys.modules; tidegate.TaskPlan"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert tg.Task is Task
+    with pytest.raises(AttributeError, match="module 'tidegate' has no attribute 'Tusk'"):
+        _ = tg.Tusk
+
+
 # Resuming
 
 
