@@ -118,7 +118,7 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 
 
 def test_a_block_without_a_result_runs_elsewhere():
-    """The other blocks run in `test_spark_cluster.py` and `test_spark_stream.py`."""
+    """These blocks run in the tests of hosts, Spark clusters and Spark streams."""
     silent = {
         name: [block for _, block in blocks(page) if ">>>" not in block]
         for name, page in pages().items()
@@ -130,6 +130,11 @@ def test_a_block_without_a_result_runs_elsewhere():
     assert "observedMetrics" in progress
     assert "def total" in total
     assert "names.parquet" in with_a_table
+    of_hosts = silent.pop("docs/any-cluster.md")
+    assert all(
+        "import ray" in block or "import dask" in block or "from dask" in block
+        for block in of_hosts
+    )
     assert not any(silent.values())
 
 
