@@ -24,7 +24,9 @@ from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.bins import are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions, task_memory
+from tidegate.spark.query.input import one_float
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def weighed(
     """Return the bins that suit a sample, and the join's cost in each form."""
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
     asked = asked_of(plan)
-    bins = fitting(sample, _copied(plan, rows), plan.ends, asked.columns)
+    bins = fitting(sample, _copied(plan, rows), plan.ends, asked)
     stay = bins.rows - bins.of_copied if hashed(plan, bins) == "broadcast" else 0.0
     return bins, costs(bins, asked, small and small._replace(rows=rows), there, stay=stay)
 
@@ -148,7 +150,9 @@ def asked_of(plan: Plan) -> Asked:
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
-    return Asked(columns, measured=measures(plan.left.sparkSession), once=once)
+    session = plan.left.sparkSession
+    prices = host_of(session).prices
+    return Asked(columns, measured=measures(session), once=once, prices=prices)
 
 
 def measures(session: SparkSession) -> bool:
@@ -183,6 +187,9 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
     if size <= _WHOLE:
         return "broadcast"
     session = plan.left.sparkSession
+    if host_of(session).is_sail:
+        # Sail hashes rows in any case.
+        return "shuffle_hash"
     most = max(_HASHED, _SHARE * task_memory(session)) if bins.together else _HASHED
     partitions = plan.partitions or shuffle_partitions(session)
     return "shuffle_hash" if size <= most * partitions else None
@@ -300,9 +307,15 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
         before = f"{_later(left, upper + 1)} > {right}"
     # Spark does not recognize the equalities inside `coalesce`. Its only equality key is therefore
     # the hash, a single integer.
-    keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
-    equal = [f"coalesce(l{mine} = r{other}, false)" for mine, other in keys]
+    keys = zip(*(_keys(plan, side) for side in (LEFT, RIGHT)), strict=True)
+    equal = [f"coalesce({mine} = {other}, false)" for mine, other in keys]
     return F.expr(" and ".join(["lh = rh", *equal, after, before]))
+
+
+def _keys(plan: Plan, side: int) -> list[str]:
+    """Return SQL for the keys, from the columns that were sent."""
+    mine, name = plan.inputs[side], NAMES[side][0]
+    return [one_float(f"{name}{at}", mine.fields[at].dataType) for at in mine.by]
 
 
 def _sent_number(plan: Plan, side: int) -> str:

@@ -103,9 +103,9 @@ class AggregatePlan:
             message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
+            check_host(frames[0].sparkSession)
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
-            check_host(frames[0].sparkSession)
             if parallelism == "hybrid":
                 message = "parallelism 'hybrid' splits heavy keys, "
                 message += "but the heavy keys of a stream are not known in advance; "

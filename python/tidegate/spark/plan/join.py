@@ -166,9 +166,9 @@ def _check_streams(plan: Plan) -> None:
         message = "upper: without an upper bound, later right rows can always match, "
         message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
+    check_host(plan.left.sparkSession)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
-    check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
         message = "parallelism 'broadcast' sends one side in full, but a stream never ends; "
         message += "leave it out, or join each micro-batch inside `foreachBatch`"

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import GroupedData
 
 import tidegate
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import ROCKSDB, STORE, has_rocksdb
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithSta
 
 
 def check_host(session: SparkSession) -> None:
-    """Reject a PySpark version or a session that cannot run a stateful operator."""
+    """Reject an engine, a PySpark version or a session that cannot run a stateful operator."""
+    if host_of(session).is_sail:
+        message = "streams need Spark, but this session belongs to Sail, "
+        message += "which has no transformWithState; read the rows as tables"
+        raise tidegate.TidegateError(message)
     if not hasattr(GroupedData, "transformWithStateInPandas"):
         message = f"streams need PySpark 4.0 or later, but this is {pyspark.__version__}; "
         message += "call the function inside `foreachBatch`, or update PySpark"

@@ -191,5 +191,13 @@ def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
     if isinstance(mine, IntegralType) and mine != theirs:
         return f"cast({column} as bigint)"
     if isinstance(mine, FloatType) or (isinstance(mine, DecimalType) and mine != theirs):
-        return f"cast({column} as double)"
-    return column
+        column = f"cast({column} as double)"
+    return one_float(column, mine)
+
+
+def one_float(column: str, kind: DataType) -> str:
+    """Return SQL in which equal floats have the same bits.
+
+    All NaNs are equal, as are both zeros. Spark compares and hashes them so, but Sail uses bits.
+    """
+    return f"(nanvl({column}, double('nan')) + 0.0D)" if isinstance(kind, _FLOATS) else column
