@@ -13,7 +13,7 @@ import tidegate
 from tidegate.spark.layout.overlap import OverlapLayout
 from tidegate.spark.plan.bins import exact_ends, unfit
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
-from tidegate.spark.plan.streams import check_host, check_watermark
+from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
@@ -105,7 +105,9 @@ def _check_kind(
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
-    """Reject an overlap join of two streams, and options that require two streams."""
+    """Reject streams that cannot be joined, and options that require two streams."""
+    if left.isStreaming or right.isStreaming:
+        check_engine(left.sparkSession)
     streams = left.isStreaming and right.isStreaming
     if query.is_overlap and streams:
         message = "both sides are streaming DataFrames, but overlap_join keeps no rows of streams, "
@@ -166,9 +168,9 @@ def _check_streams(plan: Plan) -> None:
         message = "upper: without an upper bound, later right rows can always match, "
         message += "so no left row of a stream is ever final; give a bound, such as upper='0s'"
         raise tidegate.TidegateError(message)
-    check_host(plan.left.sparkSession)
     for side, frame in enumerate((plan.left, plan.right)):
         check_watermark(frame, NAMES[side], time[0][side])
+    check_host(plan.left.sparkSession)
     if plan.parallelism == "broadcast":
         message = "parallelism 'broadcast' sends one side in full, but a stream never ends; "
         message += "leave it out, or join each micro-batch inside `foreachBatch`"
@@ -238,7 +240,8 @@ def _widened(
         if kind == source.schema.field(origin.name).type:
             fields.append(field)
             continue
-        table = pa.table({"widened": pa.array([], kind)})
+        # Spark Connect does not read the types of a table without rows.
+        table = pa.table({"widened": pa.nulls(1, kind)})
         wider = session.createDataFrame(table).schema["widened"].dataType
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
     return StructType(fields)

@@ -24,12 +24,16 @@ WATERMARK = "spark.watermarkDelayMs"
 _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithState")
 
 
-def check_host(session: SparkSession) -> None:
-    """Reject an engine, a PySpark version or a session that cannot run a stateful operator."""
+def check_engine(session: SparkSession) -> None:
+    """Reject streams of an engine that has no stateful operators."""
     if host_of(session).is_sail:
         message = "streams need Spark, but this session belongs to Sail, "
         message += "which has no transformWithState; read the rows as tables"
         raise tidegate.TidegateError(message)
+
+
+def check_host(session: SparkSession) -> None:
+    """Reject a PySpark version or a session that cannot run a stateful operator."""
     if not hasattr(GroupedData, "transformWithStateInPandas"):
         message = f"streams need PySpark 4.0 or later, but this is {pyspark.__version__}; "
         message += "call the function inside `foreachBatch`, or update PySpark"
