@@ -1,25 +1,35 @@
 """The calls on Sail, an engine that serves Spark Connect without Spark: the rows of native calls.
 
 The tests need `pysail` and `pyspark-client`, which do not go together with `pyspark`.
-`.github/scripts/test_sail.sh` runs them in an environment of their own.
+`.github/scripts/test_sail.sh` runs them in a separate environment.
 """
 
 import importlib.util
 import subprocess
 import sys
-from collections import Counter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("pysail", reason="Sail is in an environment of its own: make sail")
+pytest.importorskip("pysail", reason="Sail is in a separate environment: make sail")
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 import tidegate.spark
+from spark_calls import (
+    AGGS,
+    COUNTS,
+    LEFT,
+    NEAR,
+    RIGHT,
+    VALUES,
+    WINDOWS,
+    counted,
+    same,
+    same_windows,
+)
 from tidegate import agg
 from tidegate.spark.driver import division
 from tidegate.spark.driver.join import in_partitions, told_by
@@ -32,8 +42,6 @@ from tidegate.spark.query.query import SparkQuery
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
-NEAR: dict[str, Any] = {"on": "ts", "by": "k", "lower": -50, "upper": 30}
-AGGS = {"n": agg.count(), "sum": agg.sum("b"), "last": agg.last("b"), "mean": agg.mean("b")}
 
 
 @pytest.fixture(scope="module")
@@ -50,30 +58,6 @@ def spark():
     server.stop()
 
 
-def rows(seed: int, count: int, value: str) -> pa.Table:
-    """Return rows in time order. A third of them share a key, and some keys and values are null."""
-    rng = np.random.default_rng(seed)
-    keys = rng.integers(0, 40, count)
-    keys[::3] = 0
-    table = pa.table(
-        {
-            "k": pa.array(keys, mask=rng.random(count) < 0.02),
-            "ts": np.sort(rng.integers(0, 40_000, count)),
-            value: pa.array(rng.integers(0, 100, count), mask=rng.random(count) < 0.1),
-        }
-    )
-    ends = pa.array(table["ts"].to_numpy() + rng.integers(0, 80, count))
-    texts = pa.array([f"text {key}" if key % 3 else "" for key in keys])
-    times = pa.array(table["ts"].to_numpy() * 1_000_003, pa.timestamp("us", "UTC"))
-    table = table.append_column("end", ends).append_column("text", texts)
-    return table.append_column("at", times).append_column(
-        f"x{value}", pa.array(rng.random(count) * 500)
-    )
-
-
-LEFT, RIGHT = rows(1, 4_000, "a"), rows(2, 3_000, "b")
-
-
 @pytest.fixture(scope="module")
 def sides(spark):
     return [spark.createDataFrame(table) for table in (LEFT, RIGHT)]
@@ -84,28 +68,6 @@ def sampled(monkeypatch):
     """Sample half of the rows, so that heavy keys are split."""
     monkeypatch.setattr(division, "FRACTION", 0.5)
     monkeypatch.setattr(division, "PARTITION_CELLS", 3_000)
-
-
-def counted(table: pa.Table) -> Counter[str]:
-    return Counter(repr([*row.values()]) for row in table.to_pylist())
-
-
-def same(frames, function: str, *, left=LEFT, right=RIGHT, **arguments) -> None:
-    """Compare the rows of a call with those of the native call, which has no parallelism."""
-    found = getattr(tidegate.spark, function)(*frames, **arguments).toArrow()
-    native = {name: arguments[name] for name in arguments if name not in OF_SPARK}
-    if function == "asof_join" or "aggs" in native:
-        # Spark orders right rows with equal times by value.
-        names = [name for name in right.column_names if name != native["on"]]
-        keys = [(name, "ascending") for name in (native["on"], *names)]
-        right = right.sort_by(keys)
-    expected = getattr(tidegate, function)(left, right, **native)
-    assert expected.num_rows > 10
-    assert found.column_names == expected.column_names
-    assert counted(found) == counted(expected)
-
-
-OF_SPARK = ("parallelism", "partitions")
 
 
 def test_pyspark_client_has_no_java():
@@ -150,14 +112,12 @@ def test_timestamps_and_texts(sides, parallelism):
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("parallelism", ["auto", "key", "time", "hybrid"])
+@pytest.mark.parametrize("parallelism", ["auto", "key", "time", "hybrid", "broadcast"])
 @pytest.mark.usefixtures("sampled")
 def test_asof_join(sides, how, parallelism):
-    frames = [sides[0].select("k", "ts", "a"), sides[1].select("ts", "k", "b")]
-    left, right = LEFT.select(["k", "ts", "a"]), RIGHT.select(["ts", "k", "b"])
     asked = {"on": "ts", "by": "k", "how": how, "parallelism": parallelism}
-    same(frames, "asof_join", left=left, right=right, **asked)
-    same(frames, "asof_join", left=left, right=right, **asked, strategy="nearest", tolerance=40)
+    same(sides, "asof_join", **asked)
+    same(sides, "asof_join", **asked, strategy="nearest", tolerance=40)
 
 
 @pytest.mark.parametrize("how", HOWS)
@@ -171,13 +131,8 @@ def test_overlap_join(sides, how, parallelism):
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.usefixtures("sampled")
 def test_band_join(sides, how):
-    frames = [sides[0].withColumnRenamed("xa", "x"), sides[1].withColumnRenamed("xb", "x")]
-    left, right = (
-        LEFT.rename_columns({"xa": "x"}),
-        RIGHT.rename_columns({"xb": "x"}),
-    )
     for by in ("k", None):
-        same(frames, "band_join", left=left, right=right, on="x", within=0.5, by=by, how=how)
+        same(sides, "band_join", on="x", within=0.5, by=by, how=how)
 
 
 @pytest.mark.usefixtures("sampled")
@@ -189,30 +144,41 @@ def test_window_join(sides):
 @pytest.mark.parametrize("lower", [-50, None])
 @pytest.mark.usefixtures("sampled")
 def test_aggregates_of_partners(sides, parallelism, lower):
-    frames = [sides[0].select("k", "ts", "a"), sides[1].select("ts", "k", "b")]
-    left, right = LEFT.select(["k", "ts", "a"]), RIGHT.select(["ts", "k", "b"])
     asked = {**NEAR, "lower": lower, "parallelism": parallelism}
-    same(frames, "interval_join", left=left, right=right, **asked, aggs=AGGS)
-    some = {"n": agg.count(), "most": agg.max("b")}
-    same(frames, "interval_join", left=left, right=right, **asked, aggs=some)
+    same(sides, "interval_join", **asked, aggs=AGGS)
+    same(sides, "interval_join", **asked, aggs={"n": agg.count(), "most": agg.max("b")})
 
 
 @pytest.mark.parametrize("parallelism", ["auto", "key", "time", "hybrid"])
+@pytest.mark.parametrize("aggs", [COUNTS, VALUES], ids=["counts", "values"])
 @pytest.mark.usefixtures("sampled")
-def test_aggregate(sides, parallelism):
-    whole = {"n": agg.count(), "most": agg.max("a"), "sum": agg.sum("a")}
-    for aggs in (whole, {**whole, "mean": agg.mean("xa"), "first": agg.first("ts")}):
-        asked = {"on": "ts", "by": "k", "size": 100, "advance": 40, "aggs": aggs}
-        found = tidegate.spark.aggregate(sides[0], **asked, parallelism=parallelism).toArrow()
-        expected = tidegate.aggregate(LEFT, **asked)
-        assert expected.num_rows > 100
-        assert counted(found) == counted(expected)
+def test_aggregate(sides, parallelism, aggs):
+    same_windows(sides[0], **WINDOWS, aggs=aggs, parallelism=parallelism)
 
 
 def test_sessions(sides):
-    asked = {"on": "ts", "by": "k", "session": 60, "aggs": {"n": agg.count()}}
-    found = tidegate.spark.aggregate(sides[0], **asked).toArrow()
-    assert counted(found) == counted(tidegate.aggregate(LEFT, **asked))
+    same_windows(sides[0], on="ts", by="k", session=60, aggs=COUNTS)
+
+
+def test_then_runs_in_the_same_call(sides):
+    def first(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.select(["a"])
+
+    kept = {"then": first, "then_schema": "a bigint"}
+    found = tidegate.spark.interval_join(*sides, **NEAR, **kept).toArrow()
+    expected = tidegate.interval_join(LEFT, RIGHT, **NEAR, columns=["a"])
+    assert counted(found) == counted(expected)
+
+
+@pytest.mark.parametrize("how", ["right", "full"])
+def test_keys_of_two_widths(spark, how):
+    left, right = (pa.table({"k": pa.array(range(99), kind), "ts": range(99)}) for kind in WIDTHS)
+    frames = [spark.createDataFrame(table) for table in (left, right)]
+    asked = {"on": "ts", "by": "k", "lower": 0, "upper": 5, "how": how, "parallelism": "key"}
+    same(frames, "interval_join", left=left, right=right, **asked)
+
+
+WIDTHS = [pa.int32(), pa.int64()]
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 5, 16, 60])
@@ -267,12 +233,15 @@ def test_sides_from_files_and_from_rows(spark, sides, tmp_path, parallelism):
     same([sides[0], right], "interval_join", **asked)
 
 
-def test_streams_are_refused(spark):
+def test_streams_are_refused(spark, sides):
     stream = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts")
     with pytest.raises(tidegate.TidegateError, match=r"streams need Spark, but .* Sail"):
         tidegate.spark.aggregate(stream, on="ts", size="1s", aggs={"n": agg.count()})
     with pytest.raises(tidegate.TidegateError, match=r"streams need Spark, but .* Sail"):
         tidegate.spark.interval_join(stream, stream, on="ts", lower="-1s", upper="1s")
+    asked = {"on": ("ts", "at"), "lower": "-1s", "upper": "1s", "parallelism": "broadcast"}
+    with pytest.raises(tidegate.TidegateError, match=r"streams need Spark, but .* Sail"):
+        tidegate.spark.interval_join(stream, sides[1], **asked)
 
 
 def test_the_rows_of_a_sample_are_from_everywhere(spark):
