@@ -1,7 +1,7 @@
 """The errors raised when the driver asks Spark's Java objects about plans and files.
 
-Sessions of Spark Connect have no such objects: PySpark then raises an error of its own. The package
-`pyspark-client`, which has Spark Connect only, does not install py4j.
+Spark Connect sessions have no such objects, so PySpark raises one of its errors. The package
+`pyspark-client` contains only Spark Connect, and does not install py4j.
 """
 
 from pyspark.errors import PySparkException
