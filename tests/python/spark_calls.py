@@ -9,15 +9,18 @@ runs a few calls in a local session of Spark, for `.github/scripts/test_spark_ve
 import sys
 import warnings
 from collections import Counter
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import tidegate
 import tidegate.spark
 from tidegate import agg
 from tidegate.spark.driver import division
+from tidegate.spark.query.schema import collected
 
 NEAR: dict[str, Any] = {"on": "ts", "by": "k", "lower": -50, "upper": 30}
 AGGS = {"n": agg.count(), "sum": agg.sum("b"), "last": agg.last("b"), "mean": agg.mean("b")}
@@ -71,7 +74,7 @@ def same(
     frames: Any, function: str, *, left: pa.Table = LEFT, right: pa.Table = RIGHT, **arguments: Any
 ) -> None:
     """Compare the rows of a call with those of the native call, which has no parallelism."""
-    found = getattr(tidegate.spark, function)(*frames, **arguments).toArrow()
+    found = collected(getattr(tidegate.spark, function)(*frames, **arguments))
     native = {name: arguments[name] for name in arguments if name not in OF_SPARK}
     if function == "asof_join" or "aggs" in native:
         # Spark orders right rows with equal times by value.
@@ -88,7 +91,7 @@ OF_SPARK = ("parallelism", "partitions")
 
 def same_windows(frame: Any, **arguments: Any) -> None:
     """Compare the windows of an aggregation with those of the native call."""
-    found = tidegate.spark.aggregate(frame, **arguments).toArrow()
+    found = collected(tidegate.spark.aggregate(frame, **arguments))
     arguments.pop("parallelism", None)
     # Spark orders rows with equal times by the columns that are read.
     rows = LEFT.select(["ts", "k", "a", "x"])
@@ -99,21 +102,26 @@ def same_windows(frame: Any, **arguments: Any) -> None:
 
 
 def main() -> None:
-    import pyspark  # noqa: PLC0415 - Sail has a session of its own
+    import pyspark  # noqa: PLC0415 - Sail has another session
 
     import spark_session  # noqa: PLC0415 - as above
 
     warnings.simplefilter("ignore")
     session = spark_session.start("local[2]")
-    frames = [session.createDataFrame(table) for table in (LEFT, RIGHT)]
     # Enough rows are sampled to split a heavy key.
     division.FRACTION, division.PARTITION_CELLS = 0.5, 3_000
-    for name, (function, arguments) in CALLS.items():
-        same(frames, function, **arguments)
-        sys.stdout.write(f"pyspark {pyspark.__version__}: {name}\n")
-    for aggs in (COUNTS, VALUES):
-        same_windows(frames[0], **WINDOWS, aggs=aggs)
-    sys.stdout.write(f"pyspark {pyspark.__version__}: windows\n")
+    with TemporaryDirectory() as folder:
+        frames = []
+        for name, table in (("left", LEFT), ("right", RIGHT)):
+            # PySpark 3.5 creates no DataFrame from Arrow data.
+            pq.write_table(table, f"{folder}/{name}.parquet")
+            frames.append(session.read.parquet(f"{folder}/{name}.parquet"))
+        for name, (function, arguments) in CALLS.items():
+            same(frames, function, **arguments)
+            sys.stdout.write(f"pyspark {pyspark.__version__}: {name}\n")
+        for aggs in (COUNTS, VALUES):
+            same_windows(frames[0], **WINDOWS, aggs=aggs)
+        sys.stdout.write(f"pyspark {pyspark.__version__}: windows\n")
     session.stop()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
@@ -21,12 +20,14 @@ from pyspark.sql.types import (
 from tidegate.spark.driver import in_place
 from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.driver.files import rows_of
+from tidegate.spark.driver.java import NOT_TOLD
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.bins import are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
 from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions, task_memory
 from tidegate.spark.query.input import one_float
+from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
         F.expr(mine.key_hash(other)).alias("hash"), mine.value.alias("time")
     )
     with described(plan.left.sparkSession, f"look at the first {_FIRST:,} {bins.copied} rows"):
-        rows = first.limit(_FIRST).toArrow()
+        rows = collected(first.limit(_FIRST))
     return seen(bins, rows.column("hash").to_numpy(), plan.axis.integers(rows.column("time")))
 
 
@@ -159,7 +160,7 @@ def measures(session: SparkSession) -> bool:
     """Return whether Spark measures the batch after each row that it passes to Python."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
-    except PySparkException:
+    except NOT_TOLD:
         return False
 
 

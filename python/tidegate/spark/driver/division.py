@@ -17,6 +17,7 @@ from tidegate.spark.layout.layout import by_key
 from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import allocated, shuffle_partitions
 from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
     if host_of(drawn.sparkSession).is_sail:
         draw = _random(drawn, _OTHER_SEED)
     with described(drawn.sparkSession, f"sample {what}"):
-        rows = drawn.withColumn("draw", draw).orderBy("draw").limit(SAMPLED).toArrow()
+        rows = collected(drawn.withColumn("draw", draw).orderBy("draw").limit(SAMPLED))
     least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
     return rows, 1 / (FRACTION * least)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
@@ -85,7 +86,7 @@ class Columns:
             native_name = {origin: name for name, origin in _origins(pruned).items()}
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
-        result = _widened(left.sparkSession, result, plan.schema, asked, tables)
+        result = _widened(result, plan.schema, asked, tables)
         result = _told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
@@ -225,7 +226,6 @@ def _origins(plan: JoinPlan) -> dict[str, Origin]:
 
 
 def _widened(
-    session: SparkSession,
     result: StructType,
     native: pa.Schema,
     origins: dict[str, Origin],
@@ -240,9 +240,7 @@ def _widened(
         if kind == source.schema.field(origin.name).type:
             fields.append(field)
             continue
-        # Spark Connect does not read the types of a table without rows.
-        table = pa.table({"widened": pa.nulls(1, kind)})
-        wider = session.createDataFrame(table).schema["widened"].dataType
+        wider = from_arrow_type(kind, prefer_timestamp_ntz=True)
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
     return StructType(fields)
 
