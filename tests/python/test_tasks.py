@@ -83,6 +83,9 @@ def divided(chance: random.Random, function, *inputs, **arguments):
 
 def results(plan) -> list[pa.Table]:
     """Run pickled copies of the tasks twice, in random order, and return their results."""
+    for preparations in plan.stages[:-1]:
+        for preparation in preparations:
+            preparation.run()
     tasks = pickle.loads(pickle.dumps([*plan.tasks]))
     parts = {}
     twice = tasks * 2
@@ -115,7 +118,7 @@ def test_tasks_return_the_rows_of_a_join(seed, tmp_path):
     ]
     for function, arguments in joins(chance, kind):
         whole = function(left, right, **arguments)
-        plan = divided(chance, function, *paths, **arguments)
+        plan = divided(chance, function, *paths, scratch=tmp_path, **arguments)
         parts = results(plan)
         assert_same_rows(plan, parts, whole)
         keeps_right = arguments.get("how") in {"right", "full"}
@@ -141,7 +144,7 @@ def test_tasks_return_the_windows_of_an_aggregation(seed, tmp_path):
         "aggs": {"n": tg.agg.count(), "mean": tg.agg.mean("x"), "last": tg.agg.last("x")},
     }
     whole = tg.aggregate(streams, **arguments)
-    plan = divided(chance, tg.aggregate, paths, **arguments)
+    plan = divided(chance, tg.aggregate, paths, scratch=tmp_path, **arguments)
     parts = results(plan)
     assert_same_rows(plan, parts, whole)
     assert pa.concat_tables(parts).equals(whole.cast(plan.schema))
@@ -203,17 +206,18 @@ def test_a_changed_or_removed_file_is_named(folders):
         plan.tasks[0].run().read_all()
 
 
-def test_folders_that_encode_columns_and_datasets(tmp_path):
+def test_folders_that_encode_columns_and_datasets(tmp_path, tmp_path_factory):
     for day in ("2024-01-01", "2024-01-02"):
         (tmp_path / f"day={day}").mkdir()
         table = pa.table({"ts": range(50), "x": range(50)})
         pq.write_table(table, tmp_path / f"day={day}" / "0.parquet", row_group_size=10)
     arguments = {"on": "ts", "by": "day", "lower": 0, "upper": 3}
-    plan = tg.tasks(tg.interval_join, tmp_path, tmp_path, target=400, **arguments)
+    cut = {"target": 400, "scratch": tmp_path_factory.mktemp("scratch")}
+    plan = tg.tasks(tg.interval_join, tmp_path, tmp_path, **cut, **arguments)
     whole = tg.interval_join(tmp_path, tmp_path, **arguments)
     assert_same_rows(plan, results(plan), whole)
     data = ds.dataset(tmp_path, partitioning="hive")
-    plan = tg.tasks(tg.interval_join, data, data, target=400, **arguments)
+    plan = tg.tasks(tg.interval_join, data, data, **cut, **arguments)
     rows = data.to_table()
     assert_same_rows(plan, results(plan), tg.interval_join(rows, rows, **arguments))
     some = data.filter(ds.field("day") == "2024-01-02")
@@ -235,17 +239,15 @@ def test_joins_without_a_distance_in_time_are_refused(folders, function, argumen
         tg.tasks(function, *folders, **arguments)
 
 
-def test_inputs_without_the_times_of_their_row_groups_are_refused(folders, tmp_path):
+def test_other_inputs_and_null_times_are_refused(folders, tmp_path):
     bounds = {"on": "ts", "lower": 0, "upper": 5}
     with pytest.raises(tg.TidegateError, match="left: expected Parquet files"):
         tg.tasks(tg.interval_join, {"ts": [1]}, folders[1], **bounds)
     plain = tmp_path / "plain.parquet"
-    pq.write_table(pa.table({"ts": [1, 2]}), plain, write_statistics=False)
-    with pytest.raises(tg.TidegateError, match=r"plain\.parquet has no statistics for `ts`"):
-        tg.tasks(tg.interval_join, plain, folders[1], **bounds)
-    pq.write_table(pa.table({"ts": [1, None]}), plain)
-    with pytest.raises(tg.SchemaError, match=r"`ts` contains null times in .*plain\.parquet"):
-        tg.tasks(tg.interval_join, plain, folders[1], **bounds)
+    for has_statistics in (True, False):
+        pq.write_table(pa.table({"ts": [1, None]}), plain, write_statistics=has_statistics)
+        with pytest.raises(tg.SchemaError, match=r"`ts` contains null times in .*plain\.parquet"):
+            tg.tasks(tg.interval_join, plain, folders[1], **bounds)
     pq.write_table(pa.table({"ts": [1, 2]}), f"{folders[1]}/1.parquet")
     with pytest.raises(tg.TidegateError, match="there is no column `r`, which"):
         tg.tasks(tg.interval_join, folders[0], folders[1], **bounds)

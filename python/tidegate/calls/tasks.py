@@ -11,6 +11,7 @@ Examples use `tg` for `tidegate`, and these tables:
 from __future__ import annotations
 
 import inspect
+import os
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
@@ -31,15 +32,16 @@ def tasks(
     function: Callable[..., Any],
     *inputs: Streams,
     target: Bytes = "1GB",
+    scratch: str | os.PathLike[str] | None = None,
     **arguments: Any,  # noqa: ANN401 - as for the function
 ) -> TaskPlan:
     """Divide a call over Parquet files into tasks that can run anywhere, in any order.
 
     The times in the footers of the files determine the tasks: each one returns the part of the
     result that belongs to a slice of time, and reads only the row groups that it needs for this
-    slice. No rows are read until a task runs. Tasks can be pickled, so that the processes of a
-    cluster, of a process pool or of a scheduler can run them. Together, they return the rows of the
-    call: each pair, unmatched row and window in exactly one task.
+    slice. If the files are in time order, no rows are read until a task runs. Tasks can be pickled,
+    so that the processes of a cluster, of a process pool or of a scheduler can run them. Together,
+    they return the rows of the call: each pair, unmatched row and window in exactly one task.
 
     Example:
         >>> import pyarrow.parquet as pq
@@ -70,28 +72,40 @@ def tasks(
             `_batches` forms. Rows may match only within a distance in time: an as-of join needs a
             tolerance, and a band join or window join needs a time-based window.
         *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
-            URLs, or a pyarrow dataset. The footers must contain the smallest and the largest time
-            of each row group.
+            URLs, or a pyarrow dataset. If the footers do not contain the smallest and the largest
+            time of each row group, `tasks` reads the time columns of the files.
         target: The number of bytes for each task to read, before compression, as a number or a
             string such as "1GB".
+        scratch: An existing folder that all processes can access, or its URL. Do not choose the
+            folder of the inputs or of the results. Only some plans need a scratch folder. If the
+            rows of a file are not in time order, or a few rows of an overlap join are much longer
+            than the others, many tasks would have to read the same row groups. Preparations then
+            sort the rows of these row groups into files in `scratch`, about `target` bytes at a
+            time, and tasks read only the rows that they need. Remove the files after the last task.
         **arguments: The other arguments of the function. `threads` is the number of worker threads
             of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
             tasks.
 
     Returns:
-        The plan. Its `tasks` are ordered by time, `schema` describes the columns of the result, and
-        `explain()` shows what the tasks read.
+        The plan. Its `tasks` are ordered by time, except that tasks for the long rows of an overlap
+        join follow the others. `schema` describes the columns of the result, and
+        `explain()` shows what is sorted and what the tasks read. `stages` lists all work: first the
+        preparations, if there are any, and then the tasks. Call `run()` of each preparation before
+        running the tasks; the objects in a stage can run in any order. Each task returns its rows
+        in the order in which the call on the rows of its slice returns them, whether or not rows
+        have been sorted.
 
     Raises:
         TypeError: `function` is not one of the functions above, or does not accept such arguments.
-        TidegateError: An input does not consist of Parquet files, a footer does not contain the
-            times, or rows may match at any distance in time.
+        TidegateError: An input does not consist of Parquet files, rows may match at any distance in
+            time, or rows have to be sorted, but `scratch` is missing.
         SchemaError: A column is missing or has an unsuitable type, or a time is null.
     """
     # Imported late, because these import pyarrow.
     from tidegate.calls.inputs import elsewhere, listed, names  # noqa: PLC0415
     from tidegate.slices import aggregation, join  # noqa: PLC0415
 
+    folder = None if scratch is None else os.fspath(scratch)
     size = _tidegate.byte_count("target", target)
     given = bound(function, inputs, arguments) if function in FUNCTIONS else None
     if given is None or size is None:
@@ -106,11 +120,11 @@ def tasks(
     if function in JOINS:
         left, right = given.pop("left"), given.pop("right")
         query = JOINS[function](**given)
-        return elsewhere(lambda: join.planned(query, left, right, size))
+        return elsewhere(lambda: join.planned(query, left, right, size, folder))
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)
     every = names(len(streams))
-    return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size))
+    return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size, folder))
 
 
 FUNCTIONS = {*JOINS, functions.aggregate, functions.aggregate_batches}

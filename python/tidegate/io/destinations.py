@@ -8,12 +8,14 @@ import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from tidegate.io.addresses import SCHEME, Place, place_of
-from tidegate.io.files import BatchWriter, Format, batch_writer, naming, writer_into
+from tidegate.io.files import BatchWriter, Format, batch_writer, naming, replaced_whole, writer_into
 
 
 def file_in(folder: str, name: str) -> str:
@@ -49,6 +51,24 @@ def written_whole(address: str, layout: Format, schema: pa.Schema) -> Iterator[B
     with naming(place.address, f"cannot be written as {layout}"), tempfile.TemporaryFile() as file:
         with writer_into(file, place.path, layout, schema) as writer:
             yield writer
+        _copy(file.fileno(), place)
+
+
+@contextmanager
+def opened_whole(address: str) -> Iterator[IO[bytes]]:
+    """Open a new file at a path or URL; it appears when the block ends without an error.
+
+    Raises:
+        TidegateError: The address is not supported.
+    """
+    place = place_of(address, mapped=False)
+    if isinstance(place.filesystem, pafs.LocalFileSystem):
+        with replaced_whole(Path(place.path)) as file:
+            yield file
+        return
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.flush()
         _copy(file.fileno(), place)
 
 

@@ -15,25 +15,32 @@ import pyarrow as pa
 import tidegate
 from tidegate.bounded.ordered import places
 from tidegate.io.pruning import step_of
-from tidegate.slices.cuts import Ranges, borders
+from tidegate.slices.cuts import Ranges
+from tidegate.slices.division import Input, Sorting, divided
 from tidegate.slices.footers import LOWEST, Source, Times
-from tidegate.slices.plan import Call, Side, TaskPlan
+from tidegate.slices.layers import Access
+from tidegate.slices.plan import Call, TaskPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate._tidegate import AggregationQuery
+    from tidegate.slices.footers import Integers
     from tidegate.slices.task import Range
 
 
 def planned(
-    query: AggregationQuery, streams: Sequence[object], names: Sequence[str], target: int
+    query: AggregationQuery,
+    streams: Sequence[object],
+    names: Sequence[str],
+    target: int,
+    scratch: str | None,
 ) -> TaskPlan:
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files with statistics, or the query has
-            sessions.
+        TidegateError: A stream does not consist of Parquet files, the query has sessions, or rows
+            have to be sorted, but no scratch folder is given.
     """
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
@@ -44,19 +51,20 @@ def planned(
     size, advance, offset = plan.windows
     step = min(step_of(source.schema.field(query.on).type) for source in sources)
     times = Times(query.on, query.on, step)
-    groups = [
-        source.groups(columns, times) for source, columns in zip(sources, plan.columns, strict=True)
+    inputs = [
+        Input(source, source.groups(columns, times), tuple(columns), times)
+        for source, columns in zip(sources, plan.columns, strict=True)
     ]
-    cut = borders(groups, target, (advance, offset))
-    # The last window of a slice starts at most one advance before the next slice.
-    ranges = Ranges.of(cut, 0, size - advance, own=False)
-    sides = [
-        Side(source, of, tuple(columns), times, ranges.reads(of.first, of.last), ranges)
-        for source, of, columns in zip(sources, groups, plan.columns, strict=True)
-    ]
+    identity = pickle.dumps(query)
+
+    def access(cut: Integers) -> list[Access]:
+        # The last window of a slice starts at most one advance before the next slice.
+        return [Access(Ranges.of(cut, 0, size - advance, own=False))] * len(inputs)
+
+    found = divided(inputs, access, Sorting(scratch, target, identity), (advance, offset))
     work = AggregationWork(query, plan.schema.names[0], step)
-    call = Call(plan.schema, plan.explanation, pickle.dumps(query), work)
-    return TaskPlan(call, cut, sides)
+    call = Call(plan.schema, plan.explanation, identity, work, found.stages)
+    return TaskPlan(call, found.cut, found.sides)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
     # Exact up to 2^53 units, which is enough to choose borders.
     begin = (first - origin).astype(float)
     end = np.maximum((last - origin).astype(float) + 1, begin + 1)
-    curve = _Curve.of(begin, end, size)
+    curve = Curve.of(begin, end, size)
     wanted = np.arange(1, slices) * (curve.total[-1] / slices)
     found = np.interp(wanted, curve.total, curve.at)
     starts = np.unique(begin[: np.count_nonzero(sides[0].first > LOWEST)])
@@ -68,21 +68,29 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
 
 
 @dataclass(frozen=True)
-class _Curve:
+class Curve:
     """How many bytes lie before each time; linear between the times in `at`."""
 
     at: np.ndarray
     total: np.ndarray
 
     @staticmethod
-    def of(begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> _Curve:
+    def of(begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> Curve:
+        """Distribute the bytes of each span evenly."""
+        # Large times are not exact.
+        end = np.maximum(end, np.nextafter(begin, np.inf))
         density = size / (end - begin)
         at = np.concatenate([begin, end])
         change = np.concatenate([density, -density])
         order = np.argsort(at, kind="stable")
         at, rate = at[order], np.cumsum(change[order])
         total = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(at))])
-        return _Curve(at, np.maximum.accumulate(total))
+        return Curve(at, np.maximum.accumulate(total))
+
+    def before(self, times: np.ndarray) -> np.ndarray:
+        """Return how many bytes lie before these times."""
+        found: np.ndarray = np.interp(times, self.at, self.total)
+        return found
 
 
 @dataclass(frozen=True)
@@ -102,11 +110,27 @@ class Ranges:
             after: The difference to add to the last time of a slice; None for no bound.
             own: Whether a range always includes the slice itself.
         """
-        first = _moved(borders, before, LOWEST)
-        last = _moved(borders - 1, after, HIGHEST)
+        first = moved(borders, before, LOWEST)
+        last = moved(borders - 1, after, HIGHEST)
         if own:
             first, last = np.minimum(first, borders), np.maximum(last, borders - 1)
         return Ranges(np.concatenate([[LOWEST], first]), np.concatenate([last, [HIGHEST]]))
+
+    @staticmethod
+    def joined(some: Sequence[Ranges]) -> Ranges:
+        """Return all of these ranges."""
+        return Ranges(
+            np.concatenate([one.first for one in some]), np.concatenate([one.last for one in some])
+        )
+
+    def those(self, which: np.ndarray | slice) -> Ranges:
+        """Return some of the ranges."""
+        return Ranges(self.first[which], self.last[which])
+
+    def cuts(self, borders: Integers) -> Integers:
+        """Return the borders of cells, each of which is entirely inside or outside any range."""
+        starts, ends = self.first[self.first > LOWEST], self.last[self.last < HIGHEST] + 1
+        return np.unique(np.concatenate([borders, starts, ends]))
 
     def at(self, number: int) -> Range:
         """Return the range of a slice."""
@@ -119,7 +143,8 @@ class Ranges:
             first: The earliest time of each row group.
             last: The latest time at which a row of each row group may match.
         """
-        if not (np.all(np.diff(self.first) >= 0) and np.all(np.diff(self.last) >= 0)):
+        # The difference of two times may exceed 64 bits.
+        if not all(np.all(some[1:] >= some[:-1]) for some in (self.first, self.last)):
             return self._one_by_one(first, last)
         # The slices that read a row group are consecutive.
         begin = np.searchsorted(self.last, first, "left")
@@ -138,7 +163,7 @@ class Ranges:
             for since, until in zip(self.first.tolist(), self.last.tolist(), strict=True)
         ]
         starts = np.cumsum([0, *map(len, found)])
-        return Reads(np.concatenate(found), starts)
+        return Reads(np.concatenate([np.zeros(0, np.int64), *found]), starts)
 
 
 @dataclass(frozen=True)
@@ -152,6 +177,17 @@ class Reads:
         """Return the row groups that a slice reads."""
         return self.group[self.start[number] : self.start[number + 1]]
 
+    def renumbered(self, numbers: Integers) -> Reads:
+        """Return the same reads with other numbers for the row groups."""
+        return Reads(numbers[self.group], self.start)
+
+    @staticmethod
+    def joined(some: Sequence[Reads]) -> Reads:
+        """Return the reads of several groups of slices, one after the other."""
+        counts = np.concatenate([np.diff(one.start) for one in some])
+        group = np.concatenate([one.group for one in some])
+        return Reads(group, np.concatenate([[0], np.cumsum(counts)]))
+
     def sums(self, of_groups: Integers) -> Integers:
         """Add up a number of each row group, for each slice."""
         total: Integers = np.concatenate([[0], np.cumsum(of_groups[self.group])])
@@ -159,7 +195,7 @@ class Reads:
         return found
 
 
-def _moved(times: Integers, by: int | None, unbounded: int) -> Integers:
+def moved(times: Integers, by: int | None, unbounded: int) -> Integers:
     """Add a difference to times; saturates at the ends of the range."""
     if by is None:
         return np.full(len(times), unbounded, np.int64)

@@ -1,4 +1,7 @@
-"""The Parquet files of an input, and what their footers say about each row group."""
+"""The Parquet files of an input, and what their footers say about each row group.
+
+If the footer of a file does not contain the times of a row group, its time columns are read.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ import pyarrow.fs as pafs
 from tidegate import SchemaError, TidegateError
 from tidegate.io.files import Format, reading
 from tidegate.io.open_tables import open_table
-from tidegate.io.pruning import Span, bytes_stored, is_parquet, places_of, span_stored
+from tidegate.io.pruning import Span, bytes_stored, is_parquet, places_of, span_stored, step_of
 from tidegate.io.read_files import ASKED_AT_ONCE, Reading, check_same
+from tidegate.slices.files import File
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,35 +32,6 @@ LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 UNKNOWN = -(1 << 100)
 """A time before all times in nanoseconds, for rows without a time."""
-
-
-@dataclass(frozen=True)
-class File:
-    """A Parquet file, as it was when the plan was made."""
-
-    path: str
-    name: str
-    """The address to show in messages."""
-
-    filesystem: pafs.FileSystem
-    size: int | None
-    modified: int | None
-    """The time of the last modification, in nanoseconds, if the file system reports it."""
-
-    values: pc.Expression
-    """The values of the columns that folder names encode."""
-
-    def check(self) -> None:
-        """Raise an error if the file is no longer the file for which the plan was made."""
-        with reading(self.name, Format.PARQUET):
-            found = self.filesystem.get_file_info(self.path)
-        if found.type == pafs.FileType.NotFound:
-            message = f"{self.name}: the file has been removed since the plan was made; "
-            message += "make a new plan"
-            raise TidegateError(message)
-        if (found.size, found.mtime_ns) != (self.size, self.modified):
-            message = f"{self.name}: the file has changed since the plan was made; make a new plan"
-            raise TidegateError(message)
 
 
 @dataclass(frozen=True)
@@ -130,8 +105,8 @@ class Source:
             times: The columns that contain the times.
 
         Raises:
-            SchemaError: A file has different columns than the first one.
-            TidegateError: The statistics of a row group do not contain its times.
+            SchemaError: A file has different columns than the first one, or a time is null.
+            TidegateError: A file cannot be read.
         """
         width = len(fields(Groups))
 
@@ -168,22 +143,40 @@ class Source:
             }
             of_start, of_end = spans[times.first], spans[times.until]
             if of_start is None or of_end is None:
-                raise self._without_times(file, group, places, times)
+                of_start, of_end = self._read_spans(file, number, times)
             size = bytes_stored(group, places, columns)
             found = of_start[0], of_start[1], of_end[1]
             yield at, number, group.num_rows, size, *(_in(time, times.step) for time in found)
 
-    def _without_times(self, file: File, group: Any, places: Any, times: Times) -> TidegateError:  # noqa: ANN401 - of pyarrow
-        place = places.get(times.first)
-        told = None if place is None else group.column(place).statistics
-        if told is not None and told.has_null_count and told.null_count and not times.nullable:
-            message = f"{self.name}: column `{times.first}` contains null times in {file.name}, "
+    def _read_spans(self, file: File, number: int, times: Times) -> tuple[Span, Span]:
+        """Find the earliest and latest times of a row group by reading its time columns."""
+        names = [*dict.fromkeys((times.first, times.until))]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        found: dict[str, list[Span]] = {name: [] for name in names}
+        for batch in file.batches([number], schema):
+            for name, column in zip(names, batch.columns, strict=True):
+                if len(column):
+                    found[name].append(self._span_read(file, name, column, times))
+        first, until = (
+            (min(start for start, _ in spans), max(end for _, end in spans))
+            for spans in (found[times.first], found[times.until])
+        )
+        return first, until
+
+    def _span_read(self, file: File, name: str, column: pa.Array, times: Times) -> Span:
+        if column.null_count and not times.nullable:
+            message = f"{self.name}: column `{name}` contains null times in {file.name}, "
             message += "but every row must have a time; filter such rows out first"
-            return SchemaError(message)
-        message = f"{self.name}: {file.name} has no statistics for `{times.first}`, "
-        message += "so its rows cannot be divided by time; rewrite the file, for example with "
-        message += "pyarrow.parquet.write_table, or call the function itself with a memory_limit"
-        return TidegateError(message)
+            raise SchemaError(message)
+        step = step_of(column.type)
+        if pa.types.is_date32(column.type):
+            column = column.cast(pa.int32())
+        with reading(file.name, Format.PARQUET):
+            ends = pc.min_max(column.cast(pa.int64()))
+        first, last = ends["min"].as_py(), ends["max"].as_py()
+        if first is None:
+            return UNKNOWN, UNKNOWN
+        return (UNKNOWN if column.null_count else first * step), last * step
 
 
 def _span(
@@ -254,3 +247,7 @@ class Groups:
     def __len__(self) -> int:
         """Return the number of row groups."""
         return len(self.rows)
+
+    def at(self, which: np.ndarray | slice) -> Groups:
+        """Return some of the row groups."""
+        return Groups(*(getattr(self, field.name)[which] for field in fields(self)))

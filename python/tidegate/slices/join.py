@@ -11,83 +11,60 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 import tidegate
 from tidegate.io.pruning import step_of
-from tidegate.slices.cuts import Ranges, borders
-from tidegate.slices.footers import LOWEST, Source, Times
-from tidegate.slices.plan import Call, Side, TaskPlan
+from tidegate.slices.cuts import Ranges
+from tidegate.slices.division import Input, Sorting, divided
+from tidegate.slices.footers import Source, Times
+from tidegate.slices.layers import Access
+from tidegate.slices.overlaps import Overlaps
+from tidegate.slices.plan import Call, TaskPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from tidegate._tidegate import JoinPlan, JoinQuery
-    from tidegate.slices.footers import Groups, Integers
+    from tidegate.slices.footers import Integers
     from tidegate.slices.task import Range
 
 LEFT, RIGHT = "\x1fleft", "\x1fright"
 
 
-def planned(query: JoinQuery, left: object, right: object, target: int) -> TaskPlan:
+def planned(
+    query: JoinQuery, left: object, right: object, target: int, scratch: str | None
+) -> TaskPlan:
     """Divide a join into tasks.
 
     Raises:
-        TidegateError: An input does not consist of Parquet files with statistics, or matching rows
-            may be at any distance in time.
+        TidegateError: An input does not consist of Parquet files, matching rows may be at any
+            distance in time, or rows have to be sorted, but no scratch folder is given.
     """
     sources = Source.of(left, "left"), Source.of(right, "right")
     plan = query.plan(sources[0].schema, sources[1].schema)
     times, reach = _times(query, plan)
-    groups = [
-        source.groups(columns, time)
-        for source, columns, time in zip(sources, plan.needed, times, strict=True)
-    ]
-    cut = borders(groups, target)
-    own = Ranges.of(cut, 0, 0, own=True)
     marks = query.keeps_right
-    halos = _halos(plan, groups, cut, reach, marks=marks)
-    sides = [
-        Side(
-            source,
-            of,
-            tuple(columns),
-            time,
-            own.reads(of.first, of.last) if halo is None else halo.reads(of.first, of.until),
-            halo,
-            name if marks else None,
-        )
-        for source, of, columns, time, halo, name in zip(
-            sources,
-            groups,
-            plan.needed,
-            times,
-            (halos[0] if marks else None, halos[1]),
-            (LEFT, RIGHT),
-            strict=True,
+    inputs = [
+        Input(source, source.groups(columns, time), tuple(columns), time, home if marks else None)
+        for source, columns, time, home in zip(
+            sources, plan.needed, times, (LEFT, RIGHT), strict=True
         )
     ]
-    work = JoinWork(query, tuple(plan.schema.names), marks)
-    call = Call(plan.schema, plan.explanation, pickle.dumps(query), work)
-    return TaskPlan(call, cut, sides)
 
-
-def _halos(
-    plan: JoinPlan, groups: Sequence[Groups], cut: Integers, reach: tuple[int, int], *, marks: bool
-) -> tuple[Ranges, Ranges]:
-    """Return the times of the left and of the right rows that each slice may have to read."""
-    if plan.intervals is None:
+    def access(cut: Integers) -> list[Access]:
         lower, upper = reach
-        return Ranges.of(cut, -upper, -lower, own=True), Ranges.of(cut, lower, upper, own=marks)
-    own = Ranges.of(cut, 0, 0, own=True)
-    halos = []
-    for other in reversed(groups):
-        # A row overlaps the rows of a slice only if it starts before the last of them ends.
-        mine = own.reads(other.first, other.last)
-        ends = [other.until[mine.of(at)].max(initial=LOWEST) for at in range(len(cut) + 1)]
-        halos.append(Ranges(own.first, np.maximum(own.last, ends)))
-    return halos[0], halos[1]
+        left = Ranges.of(cut, *((-upper, -lower) if marks else (0, 0)), own=True)
+        right = Ranges.of(cut, lower, upper, own=marks)
+        return [Access(left, is_own=not marks), Access(right, side=1)]
+
+    if plan.intervals is not None:
+        access = Overlaps(inputs, marks=marks).access
+    identity = pickle.dumps(query)
+    found = divided(inputs, access, Sorting(scratch, target, identity))
+    work = JoinWork(query, tuple(plan.schema.names), marks)
+    call = Call(plan.schema, plan.explanation, identity, work, found.stages)
+    return TaskPlan(call, found.cut, found.sides, found.layers)
 
 
 def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple[int, int]]:

@@ -30,14 +30,36 @@ from tidegate import TidegateError, _tidegate
 from tidegate.io.destinations import file_in, names_in
 from tidegate.io.files import with_wide_indices
 from tidegate.slices.footers import HIGHEST, LOWEST
-from tidegate.slices.task import Part, Range, Rows, Task
+from tidegate.slices.layers import Own
+from tidegate.slices.task import Range, Rows, Task, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tidegate.slices.cuts import Ranges, Reads
+    from tidegate.slices.files import File
     from tidegate.slices.footers import Groups, Integers, Source, Times
-    from tidegate.slices.task import Work
+    from tidegate.slices.layers import Layer, Layers
+    from tidegate.slices.task import Part, Work
+
+
+@dataclass(frozen=True)
+class Sorted:
+    """The rows of an input that a first stage sorts."""
+
+    groups: Groups
+    """The row groups of the input."""
+
+    some: np.ndarray
+    """Which of them are sorted."""
+
+    files: tuple[File, ...]
+    """The files of the input, followed by the sorted files."""
+
+    starts: Integers
+    """The position in the input of the first row of each row group of the side; 0 in sorted files,
+    which contain the position of each row."""
+
 
 RESULT = re.compile(r"([0-9a-f]{12})-\d{6,}\.parquet")
 """The name of a file that a task writes: the identity of the plan, and the number of the task."""
@@ -49,6 +71,8 @@ class Side:
 
     source: Source
     groups: Groups
+    """The row groups that tasks read."""
+
     columns: tuple[str, ...]
     times: Times
     reads: Reads
@@ -56,26 +80,33 @@ class Side:
     """The times of the rows that each slice reads in addition to its own; None for no others."""
 
     home: str | None = None
+    sorted: Sorted | None = None
+    """Which rows are sorted first; None if tasks read only the input's own files."""
 
-    def rows(self, number: int, own: Range) -> Rows:
-        """Return the rows that a slice reads."""
-        parts: dict[int, list[int]] = {}
-        groups = self.groups
-        for at in self.reads.of(number).tolist():
-            parts.setdefault(int(groups.file[at]), []).append(int(groups.number[at]))
-        files = self.source.files
+    def rows(self, number: int, own: Own) -> Rows:
+        """Return the rows that a task reads."""
         return Rows(
             name=self.source.name,
             schema=pa.schema([self.source.schema.field(name) for name in self.columns]),
-            parts=tuple(Part(files[file], tuple(numbers)) for file, numbers in parts.items()),
+            parts=self._parts(self.reads.of(number)),
             where=self.source.where,
             on=self.times.first,
             until=self.times.until,
             step=self.times.step,
-            own=own,
-            reach=None if self.reach is None else self.reach.at(number),
+            own=own.times,
+            lengths=own.lengths,
+            reach=None if self.reach is None or own.only else self.reach.at(number),
             home=self.home,
+            restores=self.sorted is not None,
         )
+
+    def _parts(self, which: Integers) -> tuple[Part, ...]:
+        if self.sorted is None:
+            return parts_of(self.source.files, self.groups, which)
+        own = self.groups.file[which] < len(self.source.files)
+        files, starts = self.sorted.files, self.sorted.starts
+        found = parts_of(files, self.groups, which[own], starts)
+        return found + parts_of(files, self.groups, which[~own])
 
 
 class Tasks(Sequence[Task]):
@@ -132,12 +163,15 @@ class TaskPlan:
     schema: pa.Schema
     """The columns of the result."""
 
-    def __init__(self, call: Call, cut: Integers, sides: Sequence[Side]) -> None:
+    def __init__(
+        self, call: Call, cut: Integers, sides: Sequence[Side], layers: Layers | None = None
+    ) -> None:
         self.schema = with_wide_indices(call.schema)
         self._call = call
         self._borders = cut
         self._sides = tuple(sides)
-        sizes = [side.reads.sums(side.groups.size) for side in sides]
+        self._layers = layers
+        sizes = [self._sizes_of(at) for at in range(len(sides))]
         self._sizes: Integers = np.sum(sizes, axis=0)
         self._id = self._digest_of(call.identity)
 
@@ -147,18 +181,18 @@ class TaskPlan:
         state.update(self._borders.tobytes())
         for side in self._sides:
             for file in side.source.files:
-                state.update(f"{file.path}\0{file.size}\0{file.modified}\0".encode())
+                state.update(file.identity.encode())
         return state.hexdigest()
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks, in time order.
+        """The tasks: those of the slices in time order, and then those that process long rows.
 
         Example:
             >>> [task.number for task in plan.tasks]
             [0, 1]
         """
-        return Tasks(self, range(len(self._borders) + 1))
+        return Tasks(self, range(len(self._sizes)))
 
     @property
     def stages(self) -> list[Sequence[Preparation] | Tasks]:
@@ -176,15 +210,34 @@ class TaskPlan:
         """
         return [*self._call.preparations, self.tasks]
 
-    def _own(self, number: int) -> Range:
+    def _sizes_of(self, at: int) -> Integers:
+        """Return how many bytes each task reads from a side."""
+        side = self._sides[at]
+        sizes = side.reads.sums(side.groups.size)
+        for number, layer in enumerate(self._extra, len(self._borders) + 1):
+            if layer.side != at and not layer.is_likely:
+                sizes[number] = 0
+        return sizes
+
+    @property
+    def _extra(self) -> tuple[Layer, ...]:
+        return () if self._layers is None else self._layers.tasks
+
+    def _owns(self, number: int) -> list[Own]:
+        """Return the rows of each side that belong to a task."""
+        layer = number - len(self._borders) - 1
+        if layer >= 0:
+            return [self._extra[layer].of(at) for at in range(len(self._sides))]
         first = LOWEST if number == 0 else int(self._borders[number - 1])
         last = HIGHEST if number == len(self._borders) else int(self._borders[number]) - 1
-        return Range(first, last)
+        lengths = None if self._layers is None else (0, self._layers.limit)
+        return [Own(Range(first, last), lengths)] * len(self._sides)
 
     def _task(self, number: int) -> Task:
-        own = self._own(number)
+        owns = self._owns(number)
         reads = [(side.groups, side.reads.of(number)) for side in self._sides]
         size = int(self._sizes[number])
+        layer = number - len(self._borders) - 1
         return Task(
             number=number,
             name=self._name(number),
@@ -193,13 +246,16 @@ class TaskPlan:
             rows=sum(int(groups.rows[found].sum()) for groups, found in reads),
             size=size,
             share=size / max(1, int(self._sizes.sum())),
-            _own=own,
+            _own=owns[0].times,
             _work=self._call.work,
-            _inputs=tuple(side.rows(number, own) for side in self._sides),
+            _inputs=tuple(
+                side.rows(number, own) for side, own in zip(self._sides, owns, strict=True)
+            ),
+            _needed=self._extra[layer].side if layer >= 0 else None,
         )
 
     def missing(self, folder: str | os.PathLike[str]) -> Tasks:
-        """Return the tasks whose files are not in a folder yet, in time order.
+        """Return the tasks whose files are not in a folder yet, in the order of the tasks.
 
         Run these tasks to resume a plan that was interrupted. The plan may have been made again: as
         long as files and arguments are the same, the tasks are the same, too.
@@ -226,7 +282,7 @@ class TaskPlan:
                     "arguments or target have changed since; write each plan to its own folder"
                 )
                 raise TidegateError(message)
-        numbers = range(len(self._borders) + 1)
+        numbers = range(len(self._sizes))
         return Tasks(self, [number for number in numbers if self._name(number) not in found])
 
     def _name(self, number: int) -> str:
@@ -268,14 +324,26 @@ class TaskPlan:
     def _of_tasks(self) -> str:
         count, largest = len(self.tasks), int(self._sizes.max())
         cut = f"cut by `{self._sides[0].times.first}` according to file statistics"
-        return f"  tasks      {count:,}, {cut}; the largest reads {largest:,} bytes"
+        line = f"  tasks      {count:,}, {cut}; the largest reads {largest:,} bytes"
+        if self._layers is not None:
+            line += (
+                f"\n{'':<13}{len(self._extra):,} of them process only rows whose end is more than "
+            )
+            line += f"{self._layers.limit:,} after their start"
+        return line
 
     def _of_side(self, side: Side) -> str:
-        groups = side.groups
-        size, read = int(groups.size.sum()), int(side.reads.sums(groups.size).sum())
+        groups = side.groups if side.sorted is None else side.sorted.groups
+        size, read = int(groups.size.sum()), int(side.reads.sums(side.groups.size).sum())
         files = len(side.source.files)
         line = f"  {side.source.name:<10} {files:,} file{'s' * (files != 1)}, "
         line += f"{len(groups):,} row groups, {int(groups.rows.sum()):,} rows, {size:,} bytes"
         if read > size:
             line += f"; the tasks read {read / size:.3g} times as many"
-        return line
+        return line if side.sorted is None else f"{line}\n{self._of_sorted(side.sorted, files)}"
+
+    def _of_sorted(self, some: Sorted, unsorted: int) -> str:
+        """Return the cost of sorting: these bytes are read, written, and read again by tasks."""
+        size, files = int(some.groups.size[some.some].sum()), len(some.files) - unsorted
+        line = f"{'':<13}{int(some.some.sum()):,} row groups are first sorted into {files:,} file"
+        return f"{line}{'s' * (files != 1)}: {size:,} bytes are read, written, and read again"

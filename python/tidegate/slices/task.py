@@ -21,22 +21,20 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
-from tidegate.bounded.ordered import LOWEST, places
+from tidegate.bounded.ordered import LOWEST, PLACE, places
 from tidegate.io.destinations import file_in, written_whole
-from tidegate.io.files import Format, converted, reading
+from tidegate.io.files import Format, converted, with_wide_indices, without_views
 from tidegate.io.open_tables import checked
 from tidegate.io.pruning import step_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.compute as pc
 
-    from tidegate.slices.footers import File, Integers
-
-BATCH_ROWS = 1 << 18
+    from tidegate.slices.files import File
+    from tidegate.slices.footers import Groups, Integers
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,33 @@ class Part:
 
     file: File
     numbers: tuple[int, ...]
+    starts: tuple[int, ...] = ()
+    """The positions in the input of the first row of each row group. Empty for files written by a
+    preparation, which contain the position of each row."""
+
+
+def parts_of(
+    files: Sequence[File], groups: Groups, which: Integers, starts: Integers | None = None
+) -> tuple[Part, ...]:
+    """Return some row groups, file by file.
+
+    Args:
+        files: The files of all row groups.
+        groups: The row groups.
+        which: The numbers of the row groups to return.
+        starts: The positions in the input of the first row of each row group.
+    """
+    found: dict[int, list[int]] = {}
+    for at in which.tolist():
+        found.setdefault(int(groups.file[at]), []).append(at)
+    return tuple(
+        Part(
+            files[file],
+            tuple(groups.number[some].tolist()),
+            () if starts is None else tuple(starts[some].tolist()),
+        )
+        for file, some in found.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -87,42 +112,64 @@ class Rows:
     home: str | None
     """The name of a column to add, which shows the rows that belong to the slice."""
 
+    lengths: tuple[int, int] | None = None
+    """The lengths of the shortest and the longest row that belong to the slice; None for any."""
+
+    restores: bool = False
+    """Whether some parts were written by a preparation. Their rows are sorted by position, so that
+    they have the order of the input."""
+
     def read(self) -> pa.Table:
         """Read the rows.
 
         Raises:
             TidegateError: A file has changed since the plan was made, or cannot be read.
         """
-        schema = self.schema
-        if self.home is not None:
-            schema = schema.append(pa.field(self.home, pa.bool_()))
-        return pa.Table.from_batches(self._batches(), schema)
+        if self.restores:
+            return in_order_of_input(self.with_places()).drop_columns(PLACE)
+        return pa.Table.from_batches(self._batches(), self._with_home(self.schema))
+
+    def with_places(self) -> pa.Table:
+        """Read the rows, with a column `PLACE` that contains their positions in the input."""
+        schema = with_place(self.schema)
+        return pa.Table.from_batches(self._batches(), self._with_home(schema))
+
+    def _with_home(self, schema: pa.Schema) -> pa.Schema:
+        return schema if self.home is None else schema.append(pa.field(self.home, pa.bool_()))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for part in self.parts:
             part.file.check()
-            for batch in checked(self._of_file(part), self.name):
+            batches = self._placed(part) if self.restores else self._of(part, self.schema)
+            for batch in batches:
                 if kept := self._kept(batch):
                     yield kept
 
-    def _of_file(self, part: Part) -> Iterator[pa.RecordBatch]:
-        file = part.file
-        with reading(file.name, Format.PARQUET):
-            whole = ds.ParquetFileFormat().make_fragment(file.path, file.filesystem, file.values)
-            # `make_fragment` does not keep the order of row groups.
-            scanner = whole.subset(row_group_ids=[*part.numbers]).scanner(
-                schema=self.schema,
-                columns=self.schema.names,
-                filter=self.where,
-                batch_size=BATCH_ROWS,
-                use_threads=False,
-            )
-            yield from scanner.to_batches()
+    def _of(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return checked(part.file.batches(part.numbers, schema, self.where), self.name)
+
+    def _placed(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part with their positions."""
+        schema = with_place(self.schema)
+        if not part.starts:
+            yield from self._of(part, schema)
+            return
+        for start, rows in zip(
+            part.starts, part.file.by_row_group(part.numbers, self.schema), strict=True
+        ):
+            at = start
+            for batch in checked(rows, self.name):
+                place = pa.array(np.arange(at, at + batch.num_rows))
+                at += batch.num_rows
+                yield converted(batch.append_column(PLACE, place), schema)
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows that may match or belong to the slice, or None if there are none."""
         first = self._times(batch, self.on)
         own = self.own.has(first)
+        if self.lengths is not None:
+            length = self.spans(batch)[1]
+            own &= (length >= self.lengths[0]) & (length <= self.lengths[1])
         kept = own
         if self.reach is not None:
             last = first if self.until == self.on else self._times(batch, self.until)
@@ -138,9 +185,35 @@ class Rows:
             return batch.slice(rows[0], len(rows))
         return batch.filter(pa.array(kept))
 
+    def spans(self, batch: pa.RecordBatch) -> tuple[Integers, np.ndarray]:
+        """Return the time and the length of each row; the length is 0 if a time is null."""
+        first = self._times(batch, self.on)
+        if self.until == self.on:
+            return first, np.zeros(len(first), np.uint64)
+        last = self._times(batch, self.until)
+        # The difference of two 64-bit integers fits into 64 bits without a sign.
+        length = np.where(last > first, last.view(np.uint64) - first.view(np.uint64), 0)
+        if batch.column(self.on).null_count:
+            length[batch.column(self.on).is_null().to_numpy(zero_copy_only=False)] = 0
+        return first, length.astype(np.uint64)
+
     def _times(self, batch: pa.RecordBatch, column: str) -> Integers:
         times = batch.column(column)
         return places(times, step_of(times.type) // self.step, nulls=LOWEST)
+
+
+def with_place(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a file that a preparation writes."""
+    wide = with_wide_indices(without_views(schema))
+    return wide.append(pa.field(PLACE, pa.int64(), nullable=False))
+
+
+def in_order_of_input(table: pa.Table) -> pa.Table:
+    """Sort rows by their positions in the input."""
+    place = table.column(PLACE).to_numpy()
+    if np.all(place[1:] > place[:-1]):
+        return table
+    return table.combine_chunks().take(pa.array(np.argsort(place, kind="stable")))
 
 
 class Work(Protocol):
@@ -164,7 +237,8 @@ class Task:
     """
 
     number: int
-    """The position of the task in the plan. Slices are numbered in time order."""
+    """The position of the task in the plan. Slices are numbered in time order. Tasks that process
+    the long rows of an overlap join have higher numbers."""
 
     name: str
     """The name of the file that `write` creates, which depends only on the plan."""
@@ -176,10 +250,11 @@ class Task:
     """The number of row groups that the task reads."""
 
     rows: int
-    """The number of rows in these row groups."""
+    """The number of rows in these row groups; an estimate if preparations sort some rows."""
 
     size: int
-    """The uncompressed size of their columns in bytes."""
+    """The uncompressed size of their columns in bytes; an estimate if preparations sort some rows,
+    or if the task probably has no rows to process."""
 
     share: float
     """The task's share of the bytes that all tasks of the plan read."""
@@ -187,6 +262,8 @@ class Task:
     _own: Range = field(repr=False)
     _work: Work = field(repr=False)
     _inputs: tuple[Rows, ...] = field(repr=False)
+    _needed: int | None = field(default=None, repr=False)
+    """An input without whose rows there is no result."""
 
     def run(self) -> pa.RecordBatchReader:
         """Run the task, and return its part of the result, batch by batch.
@@ -201,11 +278,24 @@ class Task:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        tables = [rows.read() for rows in self._inputs]
+        tables = self._tables()
+        if tables is None:
+            return
         for batch in self._work.batches(tables, self._own):
             if batch.num_rows:
                 same = batch.schema.equals(self.schema)
                 yield batch if same else converted(batch, self.schema)
+
+    def _tables(self) -> list[pa.Table] | None:
+        """Read the inputs; return None if that is not necessary."""
+        if self._needed is None:
+            return [rows.read() for rows in self._inputs]
+        needed = self._inputs[self._needed].read()
+        if not needed.num_rows:
+            return None
+        return [
+            needed if at == self._needed else rows.read() for at, rows in enumerate(self._inputs)
+        ]
 
     def write(self, folder: str | os.PathLike[str]) -> str:
         """Run the task, and write its part of the result to a Parquet file.

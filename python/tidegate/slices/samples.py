@@ -1,0 +1,98 @@
+"""Samples of an input's times, which show how its rows are distributed over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.slices.footers import HIGHEST, LOWEST, Groups
+from tidegate.slices.task import Part, Range, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.slices.footers import Integers, Source, Times
+
+SAMPLED_GROUPS = 32
+"""The number of row groups of an input whose times are read."""
+
+SAMPLED_ROWS = 1 << 12
+"""The number of rows of each of these row groups in the sample."""
+
+BINS = 1 << 10
+"""The number of spans of time with the same number of rows."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of an input, in time order."""
+
+    first: Integers
+    length: np.ndarray
+
+    @staticmethod
+    def of(source: Source, groups: Groups, times: Times, which: np.ndarray) -> Sample:
+        """Read the times of some rows.
+
+        Args:
+            source: The input.
+            groups: The row groups of the input.
+            times: The columns that contain the times.
+            which: The numbers of the row groups from which to choose.
+        """
+        some = np.linspace(0, len(which) - 1, min(len(which), SAMPLED_GROUPS)).round()
+        found = [
+            _times_of(source, groups, times, at) for at in which[some.astype(np.int64)].tolist()
+        ]
+        first, length = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(first, kind="stable")
+        return Sample(first[order], length[order])
+
+    def by_length(self, limits: Sequence[int]) -> list[Integers]:
+        """Return the times of the rows of each class.
+
+        Args:
+            limits: The length of the longest row of each class.
+        """
+        kind = np.searchsorted(np.array(limits, np.uint64), self.length)
+        return [self.first[kind == at] for at in range(len(limits))]
+
+    def bins(self, size: int) -> Groups:
+        """Return row groups in time order that are distributed over time like the sample.
+
+        Args:
+            size: The number of bytes of all row groups.
+        """
+        timed = self.first[self.first > LOWEST]
+        count = min(BINS, len(timed))
+        at = np.arange(count + 1) * len(timed) // max(count, 1)
+        first, last = timed[at[:-1]], timed[at[1:] - 1]
+        none = np.zeros(count, np.int64)
+        # Adds up to `size`.
+        of_bins = np.diff(np.arange(count + 1) * size // max(count, 1))
+        return Groups(none, none, none, of_bins, first, last, last)
+
+
+def _times_of(source: Source, groups: Groups, times: Times, at: int) -> tuple[Integers, np.ndarray]:
+    """Return the times and lengths of a row group's rows, or of an even sample of them."""
+    columns = [*dict.fromkeys((times.first, times.until))]
+    everything = Range(LOWEST, HIGHEST)
+    rows = Rows(
+        name=source.name,
+        schema=pa.schema([source.schema.field(name) for name in columns]),
+        parts=(Part(source.files[int(groups.file[at])], (int(groups.number[at]),)),),
+        where=source.where,
+        on=times.first,
+        until=times.until,
+        step=times.step,
+        own=everything,
+        reach=None,
+        home=None,
+    )
+    found = [rows.spans(batch) for batch in rows.read().to_batches()]
+    first, length = (np.concatenate(column) for column in zip(*found, strict=True))
+    step = -(-len(first) // SAMPLED_ROWS)
+    return first[::step], length[::step]

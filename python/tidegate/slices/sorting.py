@@ -1,0 +1,69 @@
+"""The first stage of a plan: preparations that sort rows into row groups of the tasks' slices.
+
+Some row groups contain rows of many slices: those of files that are not in time order, and those
+with a long row. Many tasks would have to read them. A preparation reads a part of such an input,
+and writes a file with one row group for each cell (see `cells.py`), so that a task reads only the
+cells that it needs. The file contains the position of each row in the input. A task uses it to put
+its rows back into the order of the input, so results do not depend on whether rows were sorted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.io.addresses import place_of
+from tidegate.io.destinations import file_in, opened_whole
+from tidegate.io.files import Format, naming
+
+if TYPE_CHECKING:
+    from tidegate.slices.cells import Cells
+    from tidegate.slices.task import Rows
+
+
+@dataclass(frozen=True)
+class Sorter:
+    """Sorts some row groups of an input into a file. Sorters can be pickled."""
+
+    name: str
+    """The name of the file to write."""
+
+    folder: str = field(repr=False)
+
+    rows: Rows = field(repr=False)
+    """The rows to sort."""
+
+    cells: Cells = field(repr=False)
+
+    def run(self) -> None:
+        """Write the file. It appears under its name only when it is complete.
+
+        Raises:
+            TidegateError: A file has changed since the plan was made, or cannot be read or written.
+        """
+        table = self.rows.with_places().combine_chunks()
+        cell = np.concatenate(
+            [np.zeros(0, np.int64), *(self._cells_of(batch) for batch in table.to_batches())]
+        )
+        # NumPy sorts 16-bit integers by their digits, in linear time.
+        narrow = len(self.cells) <= np.iinfo(np.uint16).max
+        order = np.argsort(cell.astype(np.uint16) if narrow else cell, kind="stable")
+        ends = np.cumsum(np.bincount(cell, minlength=len(self.cells))).tolist()
+        address = file_in(self.folder, self.name)
+        name = place_of(address, mapped=False).address
+        with (
+            naming(name, f"cannot be written as {Format.PARQUET}"),
+            opened_whole(address) as file,
+            pq.ParquetWriter(file, table.schema) as writer,
+        ):
+            for start, end in zip([0, *ends], ends, strict=False):
+                some = table.take(pa.array(order[start:end]))
+                # An empty cell is an empty row group, so that cells have fixed numbers.
+                writer.write_table(some, max(1, len(some)))
+
+    def _cells_of(self, batch: pa.RecordBatch) -> np.ndarray:
+        return self.cells.numbers(*self.rows.spans(batch))
