@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-
-from tidegate.io.files import converted, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +58,7 @@ def last_rows(
     kept = rows.filter(pa.array(mask))
     if order is not None:
         kept = kept.take(pa.array(np.searchsorted(np.sort(chosen), chosen)))
-    return _compact(kept)
+    return kept
 
 
 def _ranks(
@@ -124,20 +121,3 @@ def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         for start, one in zip(starts, chunks, strict=False)
     ]
     return pa.chunked_array(found, pa.int32())
-
-
-def _compact(rows: pa.Table) -> pa.Table:
-    """Copy rows, so that memory and dictionaries contain only their values."""
-    plain = decoded(rows.schema)
-    coded = [pa.types.is_dictionary(field.type) for field in rows.schema]
-    if not any(coded):
-        return rows.combine_chunks()
-    batches = []
-    for batch in rows.to_batches():
-        # Encoded batch by batch, because all values together may exceed the type of the indices.
-        columns = [
-            pc.dictionary_encode(column) if is_coded else column
-            for column, is_coded in zip(converted(batch, plain).columns, coded, strict=True)
-        ]
-        batches.append(converted(pa.record_batch(columns, rows.schema.names), rows.schema))
-    return pa.Table.from_batches(batches, rows.schema)
