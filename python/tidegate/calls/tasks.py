@@ -87,7 +87,9 @@ def tasks(
             `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`, or their
             `_batches` forms. A band join or window join needs a time-based window, and an interval
             join needs bounds that are the same for all rows. In an as-of join without a tolerance,
-            `where` may read columns of only one side.
+            `where` may read columns of only one side, and is also evaluated for rows that are far
+            away. A session is returned by the task that contains its first row; this task also
+            reads the session's rows in later slices.
         *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
             URLs, or a pyarrow dataset. The footers must contain the smallest and the largest time
             of each row group.

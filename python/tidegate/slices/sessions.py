@@ -238,8 +238,8 @@ def _notes(carries: Sequence[Carry], stages: Sequence[Sequence[Preparation]]) ->
     files = sum(one.files + len(stages[0]) - 1 for one in carries)
     levels = sum(one.levels for one in carries)
     first = f"  prepare    {len(stages[0]):,} preparations read all rows once more to find the "
-    first += f"sessions that cross borders; {merges:,} merge the last row per key, "
-    first += f"in {len(stages)} stages"
+    first += "sessions that cross borders and the last row per key before each slice; "
+    first += f"stages: {len(stages)}, merges: {merges:,}"
     second = f"  scratch    {files:,} files: the rows of sessions that cross borders, and the last "
     second += f"row per key; a task reads up to {levels}, and those that its sessions reach"
     return [first, second]
