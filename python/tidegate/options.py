@@ -1066,7 +1066,8 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The numbers of left and right sources, each from 1 to 32768. None means one of each.
+        The number of left sources and the number of right sources, each from 1 to 32768. None means
+        one of each.
         """,
         default="None",
     ),
@@ -1075,8 +1076,9 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("BandJoin",),
         """
-        The numbers of left and right sources, each from 1 to 32768. None means one of each. If
-        `right` is None, there are no right sources: `sources=(3, 0)` creates three left sources.
+        The number of left sources and the number of right sources, each from 1 to 32768. None means
+        one of each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
+        left sources.
         """,
         default="None",
     ),
@@ -1405,11 +1407,11 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        The number of partitions. The default depends on the numbers of cores and rows. A side that
-        is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some partitions are merged. For streams, `partitions` is the number of buckets that keys are
-        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
-        at most 64. A restarted query must use the same number.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some partitions are merged. For streams, `partitions` is the number of buckets
+        that keys are divided into. For streams, the default is the value of
+        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1418,9 +1420,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.overlap_join",),
         """
-        The number of partitions. The default depends on the numbers of cores and rows. A side that
-        is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some partitions are merged.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some partitions are merged.
         """,
         default="None",
     ),
@@ -1437,7 +1439,7 @@ OPTIONS: tuple[Option, ...] = (
         rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
         keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
         are sent to Python. A sample determines the width of the bins. `bins` requires tables and
-        intervals with two ends, and does not support full joins, `where`, `aggs` or `then`. For
+        intervals with two bounds, and does not support full joins, `where`, `aggs` or `then`. For
         tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
         estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
         cheaper, and the division whose fullest partition is the smallest. The existing partitions

@@ -224,7 +224,7 @@ def test_folders_that_encode_columns_and_datasets(tmp_path):
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (tg.interval_join, {"on": "ts", "lower": None, "upper": 0}, "at any distance in time"),
+        (tg.interval_join, {"on": "ts", "lower": None, "upper": 0}, "any distance apart in time"),
         (tg.window_join, {"on": "ts", "window": tg.rows(3)}, "give a time-based window"),
         (tg.band_join, {"on": [("l", "r")], "within": 1}, "have no order in time"),
     ],

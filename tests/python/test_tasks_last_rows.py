@@ -173,6 +173,17 @@ def test_a_scratch_folder_is_needed_only_for_several_slices(rare):
     assert len(plan.stages) == 1
 
 
+@pytest.mark.usefixtures("bucket")
+def test_a_scratch_folder_can_be_in_an_object_store(rare, tmp_path):
+    arguments = {"on": "ts", "by": "k", "strategy": "nearest"}
+    whole = tg.asof_join(*rare, **arguments)
+    for scratch in ("s3://market/scratch/", f"file://{tmp_path}/scratch"):
+        plan = tg.tasks(tg.asof_join, *rare, target=6000, scratch=scratch, **arguments)
+        assert len(plan.tasks) > 3
+        parts = results(prepared(plan, campaign.rng("store")))
+        assert pa.concat_tables(parts).equals(whole)
+
+
 def test_a_condition_on_both_sides_is_refused(rare, tmp_path):
     with pytest.raises(tg.TidegateError, match="where reads columns of both sides"):
         tg.tasks(tg.asof_join, *rare, on="ts", where="left.l < right.r", scratch=tmp_path)
@@ -238,7 +249,7 @@ def test_written_dictionaries_contain_only_the_values_of_the_rows(tmp_path):
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("slices", [2, 3, 32, 33, 64, 65, 1024, 1025, 1100])
 def test_the_entries_of_a_slice_cover_all_slices_before_it(slices, backwards):
-    carry = Carry("x", slices, pa.schema([]), (), backwards)
+    carry = Carry("x", "y", slices, pa.schema([]), (), backwards)
     totals = {carry.total(0, carry.node(at)): {at} for at in range(slices) if carry.reads(at)}
     entries = {}
     for level in range(carry.levels):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.bounded.ordered import places
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices import sessions
 from tidegate.slices.cuts import Ranges, borders
@@ -60,7 +61,7 @@ def planned(
     call = Call(plan.schema, plan.explanation, pickle.dumps(query), work)
     if plan.windows is None and len(cut):
         folder = scratch_folder(scratch, "aggregate", "size in place of session")
-        folder = f"{folder}/{plan_name(call.identity, cut, sides)}"
+        folder = file_in(folder, plan_name(call.identity, cut, sides))
         found = sessions.Sessions(query, (plan.schema.names[0], plan.schema.names[1]), step)
         call, sides = sessions.prepared(call, found, sides, cut, folder)
     return TaskPlan(call, cut, sides)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidegate.bounded.ordered import LOWEST, places
+from tidegate.io.destinations import file_in
 from tidegate.slices.last_rows import last_rows
 from tidegate.slices.scratch import rows_of, write_rows
 
@@ -34,8 +35,9 @@ FAN_IN = 32
 class Carry:
     """The files of a carry, and what they contain."""
 
+    folder: str
     stem: str
-    """The beginning of the paths of all files."""
+    """The beginning of the names of all files in the folder."""
 
     slices: int
     schema: pa.Schema
@@ -63,11 +65,11 @@ class Carry:
 
     def total(self, level: int, node: int) -> str:
         """Return the path of a node's total."""
-        return f"{self.stem}-total-{level}-{node:06d}.arrows"
+        return file_in(self.folder, f"{self.stem}-total-{level}-{node:06d}.arrows")
 
     def entry(self, level: int, node: int) -> str:
         """Return the path of a node's entry."""
-        return f"{self.stem}-entry-{level}-{node:06d}.arrows"
+        return file_in(self.folder, f"{self.stem}-entry-{level}-{node:06d}.arrows")
 
     def node(self, number: int) -> int:
         """Return the lowest node of a slice."""
@@ -85,9 +87,9 @@ class Carry:
         """Return the files that a slice reads, in time order.
 
         Example:
-            >>> carry = Carry("x", 100, pa.schema([]), ())
+            >>> carry = Carry("x", "y", 100, pa.schema([]), ())
             >>> carry.entries(0), carry.entries(70)
-            ((), ('x-entry-1-000002.arrows', 'x-entry-0-000070.arrows'))
+            ((), ('x/y-entry-1-000002.arrows', 'x/y-entry-0-000070.arrows'))
         """
         node, found = self.node(number), []
         for level in range(self.levels):

@@ -83,7 +83,7 @@ class DistantMatches:
     def carries(self, side: Side, slices: int, folder: str) -> tuple[Carry, ...]:
         """Return the carries of right rows into slices, whose files are in a folder."""
         return tuple(
-            Carry(f"{folder}/{'after' if one else 'before'}", slices, side.schema, self.keys, one)
+            Carry(folder, "after" if one else "before", slices, side.schema, self.keys, one)
             for one in self.backwards
         )
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices.cuts import Ranges, borders
 from tidegate.slices.distant import DistantMatches
@@ -78,7 +79,7 @@ def planned(
     if distant is not None and len(cut):
         folder = scratch_folder(scratch, query.function, distant.instead)
         name = plan_name(call.identity, cut, sides)
-        carries = distant.carries(sides[1], len(cut) + 1, f"{folder}/{name}")
+        carries = distant.carries(sides[1], len(cut) + 1, file_in(folder, name))
         sides[1] = replace(sides[1], carries=carries)
         stages = distant.stages(sides[1], cut)
         call = replace(call, preparations=stages, notes=distant.notes(sides[1], stages))
@@ -120,8 +121,8 @@ def _times(
     if distant is not None:
         lower, upper = distant.lower, distant.upper
     if lower is None or upper is None:
-        message = f"tasks: in this {query.function}, matching rows may be at any distance in time; "
-        message += f"give {_advice(query.function)}, or call the function itself"
+        message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
+        message += f"time; give {_advice(query.function)}, or call the function itself"
         raise tidegate.TidegateError(message)
     step = _finest(schemas, ((left_on,), (right_on,)))
     return (Times(left_on, left_on, step), Times(right_on, right_on, step)), (

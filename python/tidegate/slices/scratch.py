@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 
 from tidegate import TidegateError
+from tidegate.io.addresses import place_of
+from tidegate.io.destinations import written_whole
 from tidegate.io.files import (
     Format,
-    batch_writer,
     converted,
     decoded,
     naming,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def scratch_folder(given: str | None, function: str, instead: str) -> str:
-    """Return the absolute path of the scratch folder.
+    """Return the absolute path or the URL of the scratch folder.
 
     Args:
         given: The folder that the caller passed, if any.
@@ -40,8 +42,11 @@ def scratch_folder(given: str | None, function: str, instead: str) -> str:
         message += "which preparations write to files; give scratch, an existing folder that all "
         message += f"processes can access, or {instead}, or call the function itself"
         raise TidegateError(message)
+    place = place_of(given, mapped=False)
+    if not isinstance(place.filesystem, pafs.LocalFileSystem):
+        return given
     # A task may run in a process with another working directory.
-    return str(Path(given).absolute())
+    return str(Path(place.path).absolute())
 
 
 def write_rows(path: str, rows: pa.Table) -> None:
@@ -53,9 +58,11 @@ def write_rows(path: str, rows: pa.Table) -> None:
         TidegateError: The file cannot be written.
     """
     # Each plan has a folder of its own, which the first preparation creates.
-    with naming(path, "cannot be written"):
-        Path(path).parent.mkdir(exist_ok=True)
-    with batch_writer(path, Format.ARROW, rows.schema) as writer:
+    place = place_of(path, mapped=False)
+    if isinstance(place.filesystem, pafs.LocalFileSystem):
+        with naming(path, "cannot be written"):
+            Path(place.path).parent.mkdir(exist_ok=True)
+    with written_whole(path, Format.ARROW, rows.schema) as writer:
         for batch in _compact(rows).to_batches():
             writer.write_batch(batch)
 
@@ -86,12 +93,15 @@ def metadata_of(path: str) -> dict[bytes, bytes]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[pa.RecordBatchReader]:
-    if not Path(path).exists():
-        message = f"{path}: this file has not been written yet; "
-        message += "run all preparations in plan.stages, stage by stage, before the tasks"
-        raise TidegateError(message)
-    with reading(path, Format.ARROW), pa.OSFile(path) as file, pa.ipc.open_stream(file) as rows:
-        yield rows
+    place = place_of(path, mapped=False)
+    files = place.filesystem
+    with reading(place.address, Format.ARROW):
+        if files.get_file_info(place.path).type == pafs.FileType.NotFound:
+            message = f"{place.address}: this file has not been written yet; "
+            message += "run all preparations in plan.stages, stage by stage, before the tasks"
+            raise TidegateError(message)
+        with files.open_input_file(place.path) as file, pa.ipc.open_stream(file) as rows:
+            yield rows
 
 
 def _compact(rows: pa.Table) -> pa.Table:

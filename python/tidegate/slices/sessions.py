@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from tidegate import agg
 from tidegate.bounded.ordered import LOWEST, places
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices.carries import Carry, merging
 from tidegate.slices.footers import HIGHEST
@@ -205,7 +206,7 @@ class FindHeads:
 
 def heads_path(folder: str, stream: int, border: int) -> str:
     """Return the path of a file of heads."""
-    return f"{folder}/heads-{stream}-{border}.arrows"
+    return file_in(folder, f"heads-{stream}-{border}.arrows")
 
 
 def prepared(
@@ -216,7 +217,7 @@ def prepared(
     keys = (by,) if isinstance(by, str) else tuple(by)
     starts = [LOWEST, *cut.tolist(), HIGHEST + 1]
     carries = tuple(
-        Carry(f"{folder}/before-{at}", len(cut) + 1, side.schema, keys, nulls=True)
+        Carry(folder, f"before-{at}", len(cut) + 1, side.schema, keys, nulls=True)
         for at, side in enumerate(sides)
     )
 

@@ -208,10 +208,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
             text.
-        partitions: The number of partitions. The default depends on the number of cores and rows.
-            For streams, this is the number of buckets into which keys are divided: by default, the
-            value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
-            same number.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. For streams, this is the number of buckets into which keys are divided:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
         parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
             by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
             divided into time slices, and rows whose windows cross a border are copied. `hybrid`:

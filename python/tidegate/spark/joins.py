@@ -155,11 +155,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the numbers of cores and rows.
-            A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some partitions are merged. For streams, `partitions` is the
-            number of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some partitions are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -169,9 +169,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
-            the width of the bins. `bins` requires tables and intervals with two ends, and does not
-            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest estimated cost, and `explain` shows the estimates. The candidates are
+            the width of the bins. `bins` requires tables and intervals with two bounds, and does
+            not support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form
+            with the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
             whose fullest partition is the smallest. The existing partitions of both sides are also
             a candidate if they are balanced and each partition contains all rows with its keys.
@@ -314,11 +314,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the numbers of cores and rows.
-            A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some partitions are merged. For streams, `partitions` is the
-            number of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some partitions are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -328,9 +328,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             divided into time slices, and the rows near a border are copied. `hybrid`: rows are
             divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
             joins on equal keys and time bins, so no rows are sent to Python. A sample determines
-            the width of the bins. `bins` requires tables and intervals with two ends, and does not
-            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest estimated cost, and `explain` shows the estimates. The candidates are
+            the width of the bins. `bins` requires tables and intervals with two bounds, and does
+            not support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form
+            with the lowest estimated cost, and `explain` shows the estimates. The candidates are
             `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
             whose fullest partition is the smallest. The existing partitions of both sides are also
             a candidate if they are balanced and each partition contains all rows with its keys.
@@ -481,11 +481,11 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the numbers of cores and rows.
-            A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some partitions are merged. For streams, `partitions` is the
-            number of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some partitions are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -646,11 +646,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         columns: The columns to include in the result, in this order. Other left columns are not
             sent to Python. All right columns are sent, because they determine the order of right
             rows with equal times. None means all columns.
-        partitions: The number of partitions. The default depends on the numbers of cores and rows.
-            A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some partitions are merged. For streams, `partitions` is the
-            number of buckets that keys are divided into. For streams, the default is the value of
-            `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some partitions are merged. For streams, `partitions` is
+            the number of buckets that keys are divided into. For streams, the default is the value
+            of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
         parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
@@ -823,9 +823,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not sent to Python. None means all columns.
-        partitions: The number of partitions. The default depends on the numbers of cores and rows.
-            A side that is not shuffled keeps its partitions, unless there are more than this
-            number. In that case, some partitions are merged.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. A side that is not shuffled keeps its partitions, unless there are more
+            than this number. In that case, some partitions are merged.
         parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
             immediately and sent in full to every task, regardless of its size. Use `broadcast` if
             Spark cannot determine that the side is small, for example after a filter. `key`: rows

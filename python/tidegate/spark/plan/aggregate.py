@@ -28,7 +28,7 @@ from tidegate.agg import Aggregate
 from tidegate.spark.layout.balance import Division
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
-from tidegate.spark.plan.streams import check_host, check_watermark
+from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import aggregate_fields
@@ -103,6 +103,7 @@ class AggregatePlan:
             message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
+            check_engine(frames[0].sparkSession)
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)

@@ -1,13 +1,16 @@
 //! An input table: validated record batches with the same schema.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use arrow_select::concat::concat;
+use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
+use tidegate_structures::memory;
 
 use super::names::known;
 use crate::columns::type_name::with_type_names;
@@ -21,6 +24,8 @@ pub struct Table {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
+    /// What has been prepared from the rows for many joins.
+    prepared: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Table {
@@ -69,7 +74,7 @@ impl Table {
                 MAX_ROWS - 1
             )));
         }
-        Ok(Table { name, schema, batches, rows })
+        Ok(Table { name, schema, batches, rows, prepared: None })
     }
 
     /// Creates a table from a batch that has already been checked.
@@ -80,7 +85,23 @@ impl Table {
             schema,
             batches: if rows > 0 { vec![batch] } else { Vec::new() },
             rows,
+            prepared: None,
         }
+    }
+
+    /// Returns the table with another name.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        Table { name: name.into(), ..self }
+    }
+
+    /// Returns the table with something that has been prepared from its rows.
+    pub(crate) fn with_prepared(self, prepared: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+        Table { prepared, ..self }
+    }
+
+    /// Returns what has been prepared from the rows.
+    pub(crate) fn prepared(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.prepared.as_ref()
     }
 
     /// Returns the name of the table, as shown in messages.
@@ -129,6 +150,24 @@ impl Table {
             }
             _ => None,
         }
+    }
+
+    /// Returns some rows of the table, given their numbers in ascending order.
+    pub(crate) fn taken(&self, rows: &[u32]) -> Result<Table> {
+        let mut batches = Vec::new();
+        let (mut first, mut rest) = (0, rows);
+        for batch in &self.batches {
+            let end = first + batch.num_rows();
+            let (own, later) = rest.split_at(rest.partition_point(|&row| (row as usize) < end));
+            if !own.is_empty() {
+                memory::demand_values::<u64>(own.len().saturating_mul(batch.num_columns()));
+                let places = own.iter().map(|&row| row - first as u32);
+                let taken = take_record_batch(batch, &UInt32Array::from_iter_values(places));
+                batches.push(taken.map_err(|error| Error::data(error.to_string()))?);
+            }
+            (first, rest) = (end, later);
+        }
+        Table::of_valid(self.name.clone(), self.schema.clone(), batches)
     }
 
     /// Converts a row number to a batch number and the row's position in that batch.
@@ -213,6 +252,7 @@ impl From<&Schema> for Table {
             schema: Arc::new(schema.clone()),
             batches: Vec::new(),
             rows: 0,
+            prepared: None,
         }
     }
 }
