@@ -17,7 +17,7 @@ from tidegate.slices.carries import FAN_IN, Carry
 from tidegate.slices.last_rows import last_rows
 from tidegate.slices.scratch import rows_of, write_rows
 
-SEEDS = range(campaign.tries(10))
+SEEDS = range(campaign.tries(8))
 KINDS = [pa.int64(), pa.timestamp("us"), pa.date32()]
 
 

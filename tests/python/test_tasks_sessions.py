@@ -14,7 +14,7 @@ import tidegate as tg
 from test_tasks import assert_same_rows, results, written
 from test_tasks_last_rows import divided, run, write
 
-SEEDS = range(campaign.tries(8))
+SEEDS = range(campaign.tries(6))
 SPAN = 400
 FLOATS = [0.0, -0.0, float("nan"), None]
 AGGS = {

@@ -98,7 +98,7 @@ def tasks(
         scratch: An existing folder that all processes can access, or the URL of a folder, for the
             files that preparations write. As-of joins without a tolerance, joins with `prevailing`
             and aggregations with `session` need it if they are divided into more than one task.
-            Each plan has a folder of its own in it, which you can delete once the tasks have run.
+            Each plan has its own subfolder, which you can delete once the tasks have run.
         **arguments: The other arguments of the function. `threads` is the number of worker threads
             of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
             tasks.

@@ -35,7 +35,7 @@ def last_rows(
         keys: The key columns; without keys, a single row is returned.
         times: The times of the rows; None if the rows are in time order.
         first: Whether to return the first row of each key instead.
-        nulls: Whether rows with a null key have a key of their own. Otherwise, these rows are not
+        nulls: Whether rows with a null key form a separate key. Otherwise, these rows are not
             returned.
 
     Example:
@@ -111,7 +111,7 @@ def _mixed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return integers in place of the values of a dictionary column."""
     chunks = column.chunks
-    # Each chunk has a dictionary of its own.
+    # Each chunk may have a different dictionary.
     nothing = pa.array([], column.type.value_type)
     codes = pa.concat_arrays([nothing, *(one.dictionary for one in chunks)])
     codes = codes.dictionary_encode().indices

@@ -57,7 +57,7 @@ def write_rows(path: str, rows: pa.Table) -> None:
     Raises:
         TidegateError: The file cannot be written.
     """
-    # Each plan has a folder of its own, which the first preparation creates.
+    # Each plan has its own folder, which its first preparation creates.
     place = place_of(path, mapped=False)
     if isinstance(place.filesystem, pafs.LocalFileSystem):
         with naming(path, "cannot be written"):

@@ -13,7 +13,7 @@ A preparation per slice writes two kinds of rows to files:
 - the last row of each key, which is carried into later slices (`carries.py`)
 
 The carried rows show a task which of its rows belong to sessions that began earlier. After its own
-rows, a task reads the heads of the following slices until none of its sessions can go on. It then
+rows, a task reads the heads of the following slices until all of its sessions have ended. It then
 aggregates all rows of its sessions at once, so results have the same bits as those of the call.
 """
 
@@ -183,7 +183,7 @@ class FindHeads:
         tables = [rows.read() for rows in self.inputs]
         found = self.sessions.of(tables)
         if self.number:
-            rows = found.rows_of(self._may_go_on(found, tables))
+            rows = found.rows_of(self._may_continue(found, tables))
             for at, heads in enumerate(_chosen(tables, rows)):
                 path = heads_path(self.folder, at, self.own.first)
                 metadata = {NEXT: str(self.own.last + 1)}
@@ -194,8 +194,8 @@ class FindHeads:
                 kept = carry.last_rows(rows, self.sessions.query.on)
                 write_rows(carry.total(0, carry.node(self.number)), kept)
 
-    def _may_go_on(self, found: Found, tables: list[pa.Table]) -> np.ndarray:
-        """Return which sessions may go on from sessions that began before the slice."""
+    def _may_continue(self, found: Found, tables: list[pa.Table]) -> np.ndarray:
+        """Return which sessions may continue sessions that began before the slice."""
         if not len(found.start):
             return np.zeros(0, bool)
         last = self.sessions.times_of(tables)[found.last_rows(np.ones(len(found.start), bool))]
