@@ -66,39 +66,58 @@ def tasks(
         >>> pq.read_table("result").num_rows
         3
 
+        In an as-of join without a tolerance, a left row may match a right row of any earlier slice.
+        Before the tasks can run, preparations look for these rows and write them to `scratch`:
+
+        >>> pathlib.Path("scratch").mkdir()
+        >>> plan = tg.tasks(
+        ...     tg.asof_join, "trades.parquet", "quotes.parquet", on="ts", by="sym",
+        ...     target=300, scratch="scratch",
+        ... )
+        >>> [len(stage) for stage in plan.stages]
+        [1, 1, 2]
+        >>> for stage in plan.stages[:-1]:
+        ...     for preparation in stage:
+        ...         preparation.run()
+        >>> [task.run().read_all()["bid"].to_pylist() for task in plan.tasks]
+        [[9, 8], [7]]
+
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
             `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`, or their
-            `_batches` forms. Rows may match only within a distance in time: an as-of join needs a
-            tolerance, and a band join or window join needs a time-based window.
+            `_batches` forms. A band join or window join needs a time-based window, and an interval
+            join needs bounds that are the same for all rows. In an as-of join without a tolerance,
+            `where` may read columns of only one side, and is also evaluated for rows that are far
+            away. A session is returned by the task that contains its first row; this task also
+            reads the session's rows in later slices.
         *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
             URLs, or a pyarrow dataset. If the footers do not contain the smallest and the largest
             time of each row group, `tasks` reads the time columns of the files.
         target: The number of bytes for each task to read, before compression, as a number or a
             string such as "1GB".
-        scratch: An existing folder that all processes can access, or its URL. Do not choose the
-            folder of the inputs or of the results. Only some plans need a scratch folder. If the
-            rows of a file are not in time order, or a few rows of an overlap join are much longer
-            than the others, many tasks would have to read the same row groups. Preparations then
-            sort the rows of these row groups into files in `scratch`, about `target` bytes at a
-            time, and tasks read only the rows that they need. Remove the files after the last task.
+        scratch: An existing folder that all processes can access, or the URL of a folder, for the
+            files that preparations write. As-of joins without a tolerance, joins with `prevailing`
+            and aggregations with `session` need it if they are divided into more than one task.
+            Other plans need it if many tasks would have to read the same row groups, because rows
+            are not in time order, or a few rows of an overlap join are much longer than the others.
+            Preparations then sort the rows of these row groups. Each plan has its own subfolders,
+            which you can delete once the tasks have run.
         **arguments: The other arguments of the function. `threads` is the number of worker threads
             of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
             tasks.
 
     Returns:
         The plan. Its `tasks` are ordered by time, except that tasks for the long rows of an overlap
-        join follow the others. `schema` describes the columns of the result, and
-        `explain()` shows what is sorted and what the tasks read. `stages` lists all work: first the
-        preparations, if there are any, and then the tasks. Call `run()` of each preparation before
-        running the tasks; the objects in a stage can run in any order. Each task returns its rows
-        in the order in which the call on the rows of its slice returns them, whether or not rows
-        have been sorted.
+        join follow the others. `schema` describes the columns of the result, and `explain()` shows
+        what is sorted and what the tasks read. `stages` lists the objects to run: preparations, if
+        there are any, and then the tasks. All objects in a stage can run in parallel, and the next
+        stage can begin when all of them have finished. A preparation that runs again writes the
+        same files. Each task returns its rows in the order in which the call returns them.
 
     Raises:
         TypeError: `function` is not one of the functions above, or does not accept such arguments.
         TidegateError: An input does not consist of Parquet files, rows may match at any distance in
-            time, or rows have to be sorted, but `scratch` is missing.
+            time, or `scratch` is missing.
         SchemaError: A column is missing or has an unsuitable type, or a time is null.
     """
     # Imported late, because these import pyarrow.

@@ -1,7 +1,7 @@
-"""Plans and runs windowed aggregations in slices of time.
+"""Plans aggregations in slices of time, and runs those with windows.
 
 A window belongs to the slice that contains its start. A task reads the rows of its slice, and those
-after it that windows of its slice contain.
+after it that windows of its slice contain. `sessions.py` runs aggregations with sessions.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import tidegate
 from tidegate.bounded.ordered import places
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
+from tidegate.slices import sessions
 from tidegate.slices.cuts import Ranges
 from tidegate.slices.division import Input, Sorting, divided
 from tidegate.slices.footers import LOWEST, Source, Times
 from tidegate.slices.layers import Access
-from tidegate.slices.plan import Call, TaskPlan
+from tidegate.slices.plan import Call, TaskPlan, plan_name
+from tidegate.slices.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,16 +41,13 @@ def planned(
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files, the query has sessions, or rows
-            have to be sorted, but no scratch folder is given.
+        TidegateError: A stream does not consist of Parquet files, or preparations are needed but no
+            scratch folder is given.
     """
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
-    if plan.windows is None:
-        message = "tasks: a session may be of any length, so it cannot be divided by time; "
-        message += "give a size, or call aggregate itself"
-        raise tidegate.TidegateError(message)
-    size, advance, offset = plan.windows
+    # A session belongs to the slice of its first row.
+    size, advance, offset = plan.windows or (1, 1, 0)
     step = min(step_of(source.schema.field(query.on).type) for source in sources)
     times = Times(query.on, query.on, step)
     inputs = [
@@ -64,7 +63,13 @@ def planned(
     found = divided(inputs, access, Sorting(scratch, target, identity), (advance, offset))
     work = AggregationWork(query, plan.schema.names[0], step)
     call = Call(plan.schema, plan.explanation, identity, work, found.stages)
-    return TaskPlan(call, found.cut, found.sides)
+    cut, sides = found.cut, found.sides
+    if plan.windows is None and len(cut):
+        folder = scratch_folder(scratch, "aggregate", "size in place of session")
+        folder = file_in(folder, plan_name(identity, cut, sides))
+        of_sessions = sessions.Sessions(query, (plan.schema.names[0], plan.schema.names[1]), step)
+        call, sides = sessions.prepared(call, of_sessions, sides, cut, folder)
+    return TaskPlan(call, cut, sides)
 
 
 @dataclass(frozen=True)

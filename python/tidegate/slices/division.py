@@ -111,7 +111,8 @@ def divided(
         if sorting.scratch is None:
             raise _without_scratch(one, of)
         cells = of.cells or Cells((of.ranges.cuts(cut),), (0,))
-        first_stage = Preparing(one, of, cells, sample, _folder(sorting.scratch), f"{name}-{at}")
+        folder = file_in(_folder(sorting.scratch), name)
+        first_stage = Preparing(one, of, cells, sample, folder, f"{name}-{at}")
         chunks = [*_chunks(one.groups, np.flatnonzero(some), sorting.target)]
         sides.append(first_stage.side(some, chunks))
         sorters += first_stage.sorters(chunks)

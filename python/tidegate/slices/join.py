@@ -8,19 +8,22 @@ rows, a task also reads the left rows within their reach, which belong to other 
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import tidegate
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices.cuts import Ranges
+from tidegate.slices.distant import DistantMatches
 from tidegate.slices.division import Input, Sorting, divided
 from tidegate.slices.footers import Source, Times
 from tidegate.slices.layers import Access
 from tidegate.slices.overlaps import Overlaps
-from tidegate.slices.plan import Call, TaskPlan
+from tidegate.slices.plan import Call, TaskPlan, plan_name
+from tidegate.slices.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +41,13 @@ def planned(
     """Divide a join into tasks.
 
     Raises:
-        TidegateError: An input does not consist of Parquet files, matching rows may be at any
-            distance in time, or rows have to be sorted, but no scratch folder is given.
+        TidegateError: An input does not consist of Parquet files, rows may match at any distance in
+            time, or preparations are needed but no scratch folder is given.
     """
     sources = Source.of(left, "left"), Source.of(right, "right")
     plan = query.plan(sources[0].schema, sources[1].schema)
-    times, reach = _times(query, plan)
+    distant = DistantMatches.of(query, plan)
+    times, reach = _times(query, plan, distant)
     marks = query.keeps_right
     inputs = [
         Input(source, source.groups(columns, time), tuple(columns), time, home if marks else None)
@@ -62,12 +66,23 @@ def planned(
         access = Overlaps(inputs, marks=marks).access
     identity = pickle.dumps(query)
     found = divided(inputs, access, Sorting(scratch, target, identity))
+    cut, sides, layers = found.cut, found.sides, found.layers
     work = JoinWork(query, tuple(plan.schema.names), marks)
     call = Call(plan.schema, plan.explanation, identity, work, found.stages)
-    return TaskPlan(call, found.cut, found.sides, found.layers)
+    if distant is not None and len(cut):
+        folder = scratch_folder(scratch, query.function, distant.instead)
+        name = plan_name(identity, cut, sides)
+        carries = distant.carries(sides[1], len(cut) + 1, file_in(folder, name))
+        sides[1] = replace(sides[1], carries=carries)
+        stages = distant.stages(sides[1], cut)
+        notes = distant.notes(sides[1], stages)
+        call = replace(call, preparations=[*found.stages, *stages], notes=notes)
+    return TaskPlan(call, cut, sides, layers)
 
 
-def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple[int, int]]:
+def _times(
+    query: JoinQuery, plan: JoinPlan, distant: DistantMatches | None
+) -> tuple[tuple[Times, Times], tuple[int, int]]:
     """Return the time columns of both sides, and the reach of a left row."""
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if plan.intervals is not None:
@@ -80,7 +95,9 @@ def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple
         message += "give a time-based window, or call the function itself"
         raise tidegate.TidegateError(message)
     (left_on, right_on), (lower, upper) = plan.time
-    if plan.looks_back or lower is None or upper is None:
+    if distant is not None:
+        lower, upper = distant.lower, distant.upper
+    if lower is None or upper is None:
         message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
         message += f"time; give {_advice(query.function)}, or call the function itself"
         raise tidegate.TidegateError(message)

@@ -21,6 +21,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
@@ -31,11 +32,12 @@ from tidegate.io.destinations import file_in, names_in
 from tidegate.io.files import with_wide_indices
 from tidegate.slices.footers import HIGHEST, LOWEST
 from tidegate.slices.layers import Own
-from tidegate.slices.task import Range, Rows, Task, parts_of
+from tidegate.slices.task import Range, Rows, Task, parts_of, widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from tidegate.slices.carries import Carry
     from tidegate.slices.cuts import Ranges, Reads
     from tidegate.slices.files import File
     from tidegate.slices.footers import Groups, Integers, Source, Times
@@ -83,11 +85,23 @@ class Side:
     sorted: Sorted | None = None
     """Which rows are sorted first; None if tasks read only the input's own files."""
 
+    carries: tuple[Carry, ...] = ()
+    """Carries from which each slice reads rows of other slices."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows that a task reads."""
+        return self._stored if self.sorted is None else widened(self._stored)
+
+    @property
+    def _stored(self) -> pa.Schema:
+        return pa.schema([self.source.schema.field(name) for name in self.columns])
+
     def rows(self, number: int, own: Own) -> Rows:
         """Return the rows that a task reads."""
         return Rows(
             name=self.source.name,
-            schema=pa.schema([self.source.schema.field(name) for name in self.columns]),
+            schema=self._stored,
             parts=self._parts(self.reads.of(number)),
             where=self.source.where,
             on=self.times.first,
@@ -98,6 +112,8 @@ class Side:
             reach=None if self.reach is None or own.only else self.reach.at(number),
             home=self.home,
             restores=self.sorted is not None,
+            before=self._carried(number, backwards=False),
+            after=self._carried(number, backwards=True),
         )
 
     def _parts(self, which: Integers) -> tuple[Part, ...]:
@@ -107,6 +123,10 @@ class Side:
         files, starts = self.sorted.files, self.sorted.starts
         found = parts_of(files, self.groups, which[own], starts)
         return found + parts_of(files, self.groups, which[~own])
+
+    def _carried(self, number: int, *, backwards: bool) -> tuple[str, ...]:
+        found = [one.entries(number) for one in self.carries if one.backwards is backwards]
+        return tuple(chain.from_iterable(found))
 
 
 class Tasks(Sequence[Task]):
@@ -137,6 +157,26 @@ class Preparation(Protocol):
         """Do the work. It can be repeated, with the same result."""
 
 
+class Stage(Sequence[Preparation]):
+    """Some preparations. Each one is created when it is accessed."""
+
+    def __init__(self, numbers: Sequence[int], make: Callable[[int], Preparation]) -> None:
+        self._numbers = numbers
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> Preparation: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Preparation]: ...
+    def __getitem__(self, at: int | slice) -> Preparation | list[Preparation]:
+        if isinstance(at, slice):
+            return [self._make(number) for number in self._numbers[at]]
+        return self._make(self._numbers[at])
+
+
 @dataclass(frozen=True)
 class Call:
     """The call that a plan divides."""
@@ -148,6 +188,20 @@ class Call:
 
     work: Work
     preparations: Sequence[Sequence[Preparation]] = ()
+    notes: Sequence[str] = ()
+    """Lines of the explanation about the preparations."""
+
+
+def plan_name(identity: bytes, cut: Integers, sides: Sequence[Side]) -> str:
+    """Return a name for a plan that changes whenever a task's result may change."""
+    state = blake2b(identity, digest_size=6)
+    state.update(cut.tobytes())
+    for side in sides:
+        for file in side.source.files:
+            state.update(f"{file.path}\0{file.size}\0{file.modified}\0".encode())
+        # A dataset may contain only some row groups of its files.
+        state.update(side.groups.file.tobytes() + side.groups.number.tobytes())
+    return state.hexdigest()
 
 
 class TaskPlan:
@@ -173,16 +227,7 @@ class TaskPlan:
         self._layers = layers
         sizes = [self._sizes_of(at) for at in range(len(sides))]
         self._sizes: Integers = np.sum(sizes, axis=0)
-        self._id = self._digest_of(call.identity)
-
-    def _digest_of(self, identity: bytes) -> str:
-        """Return a name for the plan that changes whenever a task's result may change."""
-        state = blake2b(identity, digest_size=6)
-        state.update(self._borders.tobytes())
-        for side in self._sides:
-            for file in side.source.files:
-                state.update(file.identity.encode())
-        return state.hexdigest()
+        self._id = plan_name(call.identity, cut, sides)
 
     @property
     def tasks(self) -> Tasks:
@@ -319,6 +364,7 @@ class TaskPlan:
         """
         lines = [self._call.explanation.rstrip("\n"), self._of_tasks()]
         lines += [self._of_side(side) for side in self._sides]
+        lines += self._call.notes
         return "\n".join(lines)
 
     def _of_tasks(self) -> str:

@@ -10,10 +10,12 @@ its rows back into the order of the input, so results do not depend on whether r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from tidegate.io.addresses import place_of
@@ -54,9 +56,13 @@ class Sorter:
         order = np.argsort(cell.astype(np.uint16) if narrow else cell, kind="stable")
         ends = np.cumsum(np.bincount(cell, minlength=len(self.cells))).tolist()
         address = file_in(self.folder, self.name)
-        name = place_of(address, mapped=False).address
+        place = place_of(address, mapped=False)
+        if isinstance(place.filesystem, pafs.LocalFileSystem):
+            # Each plan has its own folder, which its first preparation creates.
+            with naming(place.address, "cannot be written"):
+                Path(place.path).parent.mkdir(exist_ok=True)
         with (
-            naming(name, f"cannot be written as {Format.PARQUET}"),
+            naming(place.address, f"cannot be written as {Format.PARQUET}"),
             opened_whole(address) as file,
             pq.ParquetWriter(file, table.schema) as writer,
         ):

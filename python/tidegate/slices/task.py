@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from tidegate.io.destinations import file_in, written_whole
 from tidegate.io.files import Format, converted, with_wide_indices, without_views
 from tidegate.io.open_tables import checked
 from tidegate.io.pruning import step_of
+from tidegate.slices.scratch import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,15 +121,26 @@ class Rows:
     """Whether some parts were written by a preparation. Their rows are sorted by position, so that
     they have the order of the input."""
 
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Files in the scratch folder whose rows come before and after these rows."""
+
     def read(self) -> pa.Table:
         """Read the rows.
 
         Raises:
             TidegateError: A file has changed since the plan was made, or cannot be read.
         """
+        schema = self._with_home(widened(self.schema) if self.restores else self.schema)
+        before, after = (
+            chain.from_iterable(rows_of(path, schema) for path in paths)
+            for paths in (self.before, self.after)
+        )
+        rows: Iterator[pa.RecordBatch] = self._batches()
         if self.restores:
-            return in_order_of_input(self.with_places()).drop_columns(PLACE)
-        return pa.Table.from_batches(self._batches(), self._with_home(self.schema))
+            found = in_order_of_input(self.with_places()).drop_columns(PLACE)
+            rows = iter(found.to_batches())
+        return pa.Table.from_batches(chain(before, rows, after), schema)
 
     def with_places(self) -> pa.Table:
         """Read the rows, with a column `PLACE` that contains their positions in the input."""
@@ -204,8 +217,12 @@ class Rows:
 
 def with_place(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a file that a preparation writes."""
-    wide = with_wide_indices(without_views(schema))
-    return wide.append(pa.field(PLACE, pa.int64(), nullable=False))
+    return widened(schema).append(pa.field(PLACE, pa.int64(), nullable=False))
+
+
+def widened(schema: pa.Schema) -> pa.Schema:
+    """Return the types of columns that have been written to and read from several files."""
+    return with_wide_indices(without_views(schema))
 
 
 def in_order_of_input(table: pa.Table) -> pa.Table:
