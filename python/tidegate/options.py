@@ -540,16 +540,18 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "left_df",
-        "DataFrame",
+        "Input",
         (*ON_SPARK,),
         """
-        The left side.
+        The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or a pyarrow
+        dataset. Both sides must be of the same kind. Right rows with equal times have the order of
+        the files, as in `tidegate` itself.
         """,
         is_input=True,
     ),
     Option(
         "right_df",
-        "DataFrame",
+        "Input",
         (*ON_SPARK,),
         """
         The right side. If one side is a stream and the other side is a table, the call reads the
@@ -1426,10 +1428,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'bins', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `files`: each task reads the rows of its time slice from Parquet files itself, so no
+        rows pass through Spark except results. `left_df` and `right_df` must be files, or
+        DataFrames that only select columns of Parquet files and filter them by comparisons with
+        constants. The row groups must have statistics of the times. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1455,10 +1460,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `files`: each task reads the rows of its time slice from Parquet files itself, so no
+        rows pass through Spark except results. `left_df` and `right_df` must be files, or
+        DataFrames that only select columns of Parquet files and filter them by comparisons with
+        constants. The row groups must have statistics of the times. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1479,10 +1487,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        The method for dividing rows among tasks. `broadcast`: the right side is read immediately
+        The method for dividing rows among tasks. `files`: each task reads the rows of its time slice from Parquet files itself, so no
+        rows pass through Spark except results. `left_df` and `right_df` must be files, or
+        DataFrames that only select columns of Parquet files and filter them by comparisons with
+        constants. The row groups must have statistics of the times. `broadcast`: the right side is read immediately
         and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
         determine that the side is small, for example after a filter. `key`: rows are divided into
         buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
@@ -1504,10 +1515,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        The method for dividing rows among tasks. `files`: each task reads the rows of its time slice from Parquet files itself, so no
+        rows pass through Spark except results. `left_df` and `right_df` must be files, or
+        DataFrames that only select columns of Parquet files and filter them by comparisons with
+        constants. The row groups must have statistics of the times. `broadcast`: one side is read immediately and sent
         in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
         that the side is small, for example after a filter. `key`: rows are divided into buckets by
         key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
@@ -1553,6 +1567,21 @@ OPTIONS: tuple[Option, ...] = (
         """
         The Spark schema of the data that `then` returns: a `StructType`, or a string such as
         `"origin string, flights bigint"`.
+        """,
+        default="None",
+    ),
+    Option(
+        "sink",
+        "str | None",
+        (*ON_SPARK,),
+        """
+        A folder in which tasks write the result as Parquet files, so that its rows never pass
+        through Spark. All workers must be able to write to the folder, which is a path or a URL.
+        The call waits until all files are written. It returns one row per file: the number of the
+        `task`, the `path`, the number of `rows`, and their `digest`, which is `tidegate.Digest.sum`
+        of the file's rows. Each file appears only when it is complete, and its name depends only on
+        the call and the input files. If a call is interrupted, repeat it: files that are already
+        present are not written again. `sink` requires tasks that read files (`parallelism`).
         """,
         default="None",
     ),

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate._tidegate import AggregationQuery
+    from tidegate.slices.cuts import Target
     from tidegate.slices.task import Range
 
 
 def planned(
-    query: AggregationQuery, streams: Sequence[object], names: Sequence[str], target: int
+    query: AggregationQuery, streams: Sequence[object], names: Sequence[str], target: Target
 ) -> TaskPlan:
     """Divide an aggregation into tasks.
 

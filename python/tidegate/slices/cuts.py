@@ -8,7 +8,7 @@ border is moved to the start of a nearby row group, so that fewer row groups are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,18 +16,21 @@ from tidegate.slices.footers import HIGHEST, LOWEST, Groups, Integers
 from tidegate.slices.task import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+Target: TypeAlias = "int | Callable[[int], int]"
 
 NEAR = 0.25
 """The share of a slice's bytes by which a border may move to the start of a row group."""
 
 
-def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)) -> Integers:
+def borders(sides: Sequence[Groups], target: Target, grid: tuple[int, int] = (1, 0)) -> Integers:
     """Return the first time of each slice but the first, in ascending order.
 
     Args:
         sides: The row groups of each input. Borders move to the starts of row groups of the first.
-        target: The number of bytes for a slice to read.
+        target: The number of bytes for a slice to read, or a function that returns the number of
+            slices for a number of bytes.
         grid: The possible borders, as a step and an offset.
 
     Example:
@@ -43,7 +46,7 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
     # Rows without a time all belong to the first slice.
     timed = first > LOWEST
     size, first, last = size[timed].astype(float), first[timed], last[timed]
-    slices = int(-(-size.sum() // target)) if len(size) else 1
+    slices = target(int(size.sum())) if callable(target) else int(-(-size.sum() // target))
     if slices <= 1:
         return np.zeros(0, np.int64)
     origin = int(first.min())

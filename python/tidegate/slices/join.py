@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate._tidegate import JoinPlan, JoinQuery
+    from tidegate.slices.cuts import Target
     from tidegate.slices.footers import Groups, Integers
     from tidegate.slices.task import Range
 
 LEFT, RIGHT = "\x1fleft", "\x1fright"
 
 
-def planned(query: JoinQuery, left: object, right: object, target: int) -> TaskPlan:
+def planned(query: JoinQuery, left: object, right: object, target: Target) -> TaskPlan:
     """Divide a join into tasks.
 
     Raises:

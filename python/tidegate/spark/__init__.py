@@ -104,13 +104,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
-from tidegate.spark.driver.aggregate import aggregated
-from tidegate.spark.driver.explain import aggregate_described, described
+from tidegate.spark.driver.calls import AggregateCall, JoinCall
+from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
-from tidegate.spark.plan.aggregate import AggregatePlan
-from tidegate.spark.plan.join import Plan
 from tidegate.spark.plan.session import wanted
-from tidegate.spark.query.query import SparkQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +116,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
-    from tidegate.spark.layout.balance import Division
+    from tidegate.spark.plan.aggregate import Parallelism
+    from tidegate.spark.plan.files import Input
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
@@ -136,15 +134,15 @@ __all__ = [
 ]
 
 # Arguments that do not affect the plan.
-_AFTERWARDS = ("then", "then_schema")
+_AFTERWARDS = ("then", "then_schema", "sink")
 
-# Arguments of joins that `Plan.of` receives in addition to the query.
+# Arguments that only calls on Spark have.
 _OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width")
 
 
 @told
 def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and four of Spark
-    streams: DataFrame | Sequence[DataFrame],
+    streams: Input | Sequence[Input],
     *,
     on: str,
     size: Length | None = None,
@@ -155,10 +153,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
     partitions: int | None = None,
-    parallelism: Division = "auto",
+    parallelism: Parallelism = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Aggregate the rows of one or more DataFrames by key over sliding time windows.
 
@@ -245,21 +244,18 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             or if an integer sum over a window or a slice of a window exceeds 64 bits. Spark then
             raises the error when you use the DataFrame.
     """
-    plan = AggregatePlan.of(
-        streams,
-        on=on,
-        size=size,
-        advance=advance,
-        offset=offset,
-        session=session,
-        by=by,
-        aggs=aggs,
-        where=where,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return aggregated(plan, then, then_schema)
+    arguments = {
+        "on": on,
+        "size": size,
+        "advance": advance,
+        "offset": offset,
+        "session": session,
+        "by": by,
+        "aggs": aggs,
+        "where": where,
+    }
+    of_spark = {"partitions": partitions, "parallelism": parallelism, "late_as": late_as}
+    return AggregateCall(streams, arguments, of_spark).run(Ending(then, then_schema, sink))
 
 
 def configure(session: SparkSession) -> dict[str, str]:
@@ -297,7 +293,7 @@ def configure(session: SparkSession) -> dict[str, str]:
 
 def explain(
     function: Callable[..., DataFrame],
-    *inputs: DataFrame | Sequence[DataFrame],
+    *inputs: Input | Sequence[Input],
     **arguments: Any,  # noqa: ANN401
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.
@@ -339,10 +335,9 @@ def explain(
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
-    if function is aggregate:
-        return aggregate_described(AggregatePlan.of(*call.args, **kept))
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
+    if function is aggregate:
+        return AggregateCall(call.args[0], kept, of_spark).explain()
     left, right = call.args
-    query = SparkQuery.of(cast("Function", function.__name__), kept)
-    fused = call.kwargs.get("then") is not None
-    return described(Plan.of(left, right, query, **of_spark), fused=fused)
+    name, fused = cast("Function", function.__name__), call.kwargs.get("then") is not None
+    return JoinCall(name, (left, right), kept, of_spark).explain(fused=fused)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.calls.arguments import told
-from tidegate.spark.driver.join import joined
-from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import SparkQuery
+from tidegate.spark.driver.calls import JoinCall
+from tidegate.spark.driver.tasks import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
+    from tidegate.spark.plan.files import Input
     from tidegate.spark.worker.task import Then
     from tidegate.types import (
         AsofHow,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 @told
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     lower: End,
@@ -56,10 +56,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that have the same key and are close in time.
 
@@ -101,7 +102,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -161,28 +164,32 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
-            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-            Spark cannot determine that the side is small, for example after a filter. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
-            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
-            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
-            the width of the bins. `bins` requires tables and intervals with two ends, and does not
-            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
-            whose fullest partition is the smallest. The existing partitions of both sides are also
-            a candidate if they are balanced and each partition contains all rows with its keys.
-            Rows are not sampled if a side is small and an estimate shows that the other forms would
-            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
-            that bins are not clearly more expensive. For streams, `key` divides the rows only by
-            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
-            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
-            such intervals has a single bucket, and therefore a single task.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            `left_df` and `right_df` must be files, or DataFrames that only select columns of
+            Parquet files and filter them by comparisons with constants. The row groups must have
+            statistics of the times. `broadcast`: one side is read immediately and sent in full to
+            every task, regardless of its size. Use `broadcast` if Spark cannot determine that the
+            side is small, for example after a filter. `key`: rows are divided into buckets by key.
+            No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+            partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+            the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
+            heavy keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so
+            no rows are sent to Python. A sample determines the width of the bins. `bins` requires
+            tables and intervals with two ends, and does not support full joins, `where`, `aggs` or
+            `then`. For tables, `auto` chooses the form with the lowest estimated cost, and
+            `explain` shows the estimates. The candidates are `broadcast` if a side is small, `bins`
+            if they are clearly cheaper, and the division whose fullest partition is the smallest.
+            The existing partitions of both sides are also a candidate if they are balanced and each
+            partition contains all rows with its keys. Rows are not sampled if a side is small and
+            an estimate shows that the other forms would cost more. Sampling is also skipped if file
+            metadata shows that there are few rows, or that bins are not clearly more expensive. For
+            streams, `key` divides the rows only by key. `time` assigns time slices to the buckets
+            in turn, to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid`
+            also assigns slices in turn, but starts each key at a different bucket. `auto` is `key`
+            with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
+            end. Without `by`, a join with such intervals has a single bucket, and therefore a
+            single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -193,6 +200,14 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -219,23 +234,21 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "prevailing": prevailing,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("interval_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-        max_width=max_width,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+        "max_width": max_width,
+    }
+    call = JoinCall("interval_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -246,10 +259,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that lie in each other's sliding time windows.
 
@@ -276,7 +290,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -320,28 +336,32 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
-            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-            Spark cannot determine that the side is small, for example after a filter. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into time slices, and the rows near a border are copied. `hybrid`: rows are
-            divided into buckets by key, and heavy keys are split by time. `bins`: Spark itself
-            joins on equal keys and time bins, so no rows are sent to Python. A sample determines
-            the width of the bins. `bins` requires tables and intervals with two ends, and does not
-            support full joins, `where`, `aggs` or `then`. For tables, `auto` chooses the form with
-            the lowest estimated cost, and `explain` shows the estimates. The candidates are
-            `broadcast` if a side is small, `bins` if they are clearly cheaper, and the division
-            whose fullest partition is the smallest. The existing partitions of both sides are also
-            a candidate if they are balanced and each partition contains all rows with its keys.
-            Rows are not sampled if a side is small and an estimate shows that the other forms would
-            cost more. Sampling is also skipped if file metadata shows that there are few rows, or
-            that bins are not clearly more expensive. For streams, `key` divides the rows only by
-            key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's
-            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
-            starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
-            `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
-            such intervals has a single bucket, and therefore a single task.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            `left_df` and `right_df` must be files, or DataFrames that only select columns of
+            Parquet files and filter them by comparisons with constants. The row groups must have
+            statistics of the times. `broadcast`: one side is read immediately and sent in full to
+            every task, regardless of its size. Use `broadcast` if Spark cannot determine that the
+            side is small, for example after a filter. `key`: rows are divided into buckets by key.
+            No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+            partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+            the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and
+            heavy keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so
+            no rows are sent to Python. A sample determines the width of the bins. `bins` requires
+            tables and intervals with two ends, and does not support full joins, `where`, `aggs` or
+            `then`. For tables, `auto` chooses the form with the lowest estimated cost, and
+            `explain` shows the estimates. The candidates are `broadcast` if a side is small, `bins`
+            if they are clearly cheaper, and the division whose fullest partition is the smallest.
+            The existing partitions of both sides are also a candidate if they are balanced and each
+            partition contains all rows with its keys. Rows are not sampled if a side is small and
+            an estimate shows that the other forms would cost more. Sampling is also skipped if file
+            metadata shows that there are few rows, or that bins are not clearly more expensive. For
+            streams, `key` divides the rows only by key. `time` assigns time slices to the buckets
+            in turn, to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid`
+            also assigns slices in turn, but starts each key at a different bucket. `auto` is `key`
+            with `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an
+            end. Without `by`, a join with such intervals has a single bucket, and therefore a
+            single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -352,6 +372,14 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -376,22 +404,20 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         "aggs": aggs,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("window_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+    }
+    call = JoinCall("window_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -404,10 +430,11 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "value", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "value", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose values are close.
 
@@ -433,7 +460,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -487,22 +516,26 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
-            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-            Spark cannot determine that the side is small, for example after a filter. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. Sides that are already partitioned by the keys are not shuffled. `value`: rows are
-            divided into value slices, and the rows near a border are copied. `hybrid`: rows are
-            divided into buckets by key, and heavy keys are split by value. If a single value has
-            more rows than a partition should have, one side's rows are divided further by hash, and
-            the other side's rows are copied. A full join does not divide single values, because
-            neither side can be copied. `auto`: `broadcast` if a side is small; otherwise, the
-            division whose fullest partition, estimated from a sample, is the smallest. For streams,
-            `key` divides the rows only by key. `value` assigns value slices to the buckets in turn,
-            to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid` also
-            assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
-            `by`, and `value` otherwise. `value` and `hybrid` do not support bands without an end.
-            Without `by`, a join with such a band has a single bucket, and therefore a single task.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            `left_df` and `right_df` must be files, or DataFrames that only select columns of
+            Parquet files and filter them by comparisons with constants. The row groups must have
+            statistics of the times. `broadcast`: one side is read immediately and sent in full to
+            every task, regardless of its size. Use `broadcast` if Spark cannot determine that the
+            side is small, for example after a filter. `key`: rows are divided into buckets by key.
+            No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+            partitioned by the keys are not shuffled. `value`: rows are divided into value slices,
+            and the rows near a border are copied. `hybrid`: rows are divided into buckets by key,
+            and heavy keys are split by value. If a single value has more rows than a partition
+            should have, one side's rows are divided further by hash, and the other side's rows are
+            copied. A full join does not divide single values, because neither side can be copied.
+            `auto`: `broadcast` if a side is small; otherwise, the division whose fullest partition,
+            estimated from a sample, is the smallest. For streams, `key` divides the rows only by
+            key. `value` assigns value slices to the buckets in turn, to spread out a heavy key's
+            rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
+            starts each key at a different bucket. `auto` is `key` with `by`, and `value` otherwise.
+            `value` and `hybrid` do not support bands without an end. Without `by`, a join with such
+            a band has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -513,6 +546,14 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -538,22 +579,20 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "aggs": aggs,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("band_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+    }
+    call = JoinCall("band_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -565,10 +604,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Match each row in one DataFrame with the row in another that is nearest in time.
 
@@ -616,7 +656,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -652,24 +694,27 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             number of buckets that keys are divided into. For streams, the default is the value of
             `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same
             number.
-        parallelism: The method for dividing rows among tasks. `broadcast`: the right side is read
-            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-            Spark cannot determine that the side is small, for example after a filter. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into time slices. For each key, each slice also receives the nearest right rows
-            outside the slice. Each task that reads right rows sends at most one row before the
-            slice and one row after it. `hybrid`: rows are divided into buckets by key, and heavy
-            keys are split by time. `auto` selects `broadcast` if the right side is small.
-            Otherwise, `auto` keeps the existing partitions of both sides if they are balanced and
-            each partition contains all rows with its keys. If they are not, `auto` uses the
-            division whose fullest partition is the smallest in a sample. Without `by`, `auto` uses
-            time slices. For streams, `key` divides the rows only by key. `time` assigns time slices
-            to the buckets in turn, and copies all right rows within `tolerance` of a slice.
-            `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both
-            `time` and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time`
-            otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
-            therefore a single task.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            `left_df` and `right_df` must be files, or DataFrames that only select columns of
+            Parquet files and filter them by comparisons with constants. The row groups must have
+            statistics of the times. `broadcast`: the right side is read immediately and sent in
+            full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+            that the side is small, for example after a filter. `key`: rows are divided into buckets
+            by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
+            already partitioned by the keys are not shuffled. `time`: rows are divided into time
+            slices. For each key, each slice also receives the nearest right rows outside the slice.
+            Each task that reads right rows sends at most one row before the slice and one row after
+            it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by time.
+            `auto` selects `broadcast` if the right side is small. Otherwise, `auto` keeps the
+            existing partitions of both sides if they are balanced and each partition contains all
+            rows with its keys. If they are not, `auto` uses the division whose fullest partition is
+            the smallest in a sample. Without `by`, `auto` uses time slices. For streams, `key`
+            divides the rows only by key. `time` assigns time slices to the buckets in turn, and
+            copies all right rows within `tolerance` of a slice. `hybrid` also assigns slices in
+            turn, but starts each key at a different bucket. Both `time` and `hybrid` require a
+            tolerance. `auto` is `key` with `by`, and `time` otherwise. With neither `by` nor
+            `tolerance`, the join has a single bucket, and therefore a single task.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -680,6 +725,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
@@ -704,22 +757,20 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "how": how,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("asof_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+    }
+    call = JoinCall("asof_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -731,9 +782,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose intervals overlap.
 
@@ -785,7 +837,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -826,25 +880,37 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         partitions: The number of partitions. The default depends on the numbers of cores and rows.
             A side that is not shuffled keeps its partitions, unless there are more than this
             number. In that case, some partitions are merged.
-        parallelism: The method for dividing rows among tasks. `broadcast`: one side is read
-            immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-            Spark cannot determine that the side is small, for example after a filter. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. Sides that are already partitioned by the keys are not shuffled. `time`: rows are
-            divided into time slices, and each row is sent to all slices in which it may have
-            matches. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-            time. `auto` chooses the form with the lowest estimated cost, and `explain` shows the
-            estimates. The candidates are `broadcast` if a side is small, and the division whose
-            fullest partition is the smallest. The existing partitions of both sides are also a
-            candidate if they are balanced and each partition contains all rows with its keys. Rows
-            are not sampled if a side is small and an estimate shows that the other forms would cost
-            more, or if file metadata shows that there are few rows.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            `left_df` and `right_df` must be files, or DataFrames that only select columns of
+            Parquet files and filter them by comparisons with constants. The row groups must have
+            statistics of the times. `broadcast`: one side is read immediately and sent in full to
+            every task, regardless of its size. Use `broadcast` if Spark cannot determine that the
+            side is small, for example after a filter. `key`: rows are divided into buckets by key.
+            No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+            partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+            each row is sent to all slices in which it may have matches. `hybrid`: rows are divided
+            into buckets by key, and heavy keys are split by time. `auto` chooses the form with the
+            lowest estimated cost, and `explain` shows the estimates. The candidates are `broadcast`
+            if a side is small, and the division whose fullest partition is the smallest. The
+            existing partitions of both sides are also a candidate if they are balanced and each
+            partition contains all rows with its keys. Rows are not sampled if a side is small and
+            an estimate shows that the other forms would cost more, or if file metadata shows that
+            there are few rows.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine an aggregate's partial results with
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -877,12 +943,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "min_overlap": min_overlap,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("overlap_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+    }
+    call = JoinCall("overlap_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))

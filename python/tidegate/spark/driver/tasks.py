@@ -1,0 +1,146 @@
+"""Runs calls whose tasks read the files of the inputs themselves, so that no rows are shuffled.
+
+`plan/files.py` divides such a call into tasks, and each Spark task runs one of them. The stages
+that prepare files for the tasks run when the call is made, because they are separate jobs. So do
+the tasks if their results are written to files. Otherwise, the tasks run when the result is used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.fs as pafs
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+import tidegate
+from tidegate.spark.driver.division import cores
+from tidegate.spark.driver.jobs import described
+from tidegate.spark.worker.slices import WRITTEN, PreparationTask, Shipped, SliceTask, WritingTask
+from tidegate.spark.worker.task import on_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from tidegate.spark.plan.files import FilePlan
+    from tidegate.spark.worker.task import Output, Then
+
+# The largest and the smallest number of bytes that a task reads by default, uncompressed. The
+# largest determines the memory of a worker. Smaller tasks would not pay for starting them.
+_MOST, _LEAST = 1 << 27, 1 << 23
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What happens to the result of a call: the arguments that do not affect which rows it has."""
+
+    then: Then | None = None
+    then_schema: StructType | str | None = None
+    sink: str | None = None
+
+    def __post_init__(self) -> None:
+        """Reject a sink whose files would not contain the result."""
+        if self.sink is not None and not isinstance(self.sink, str):
+            message = f"sink: expected the path of a folder, got {self.sink!r}"
+            raise TypeError(message)
+        if self.sink is not None and self.then is not None:
+            message = "sink: tasks write the rows of the result to files, and `then` would replace "
+            message += "these rows; give one of them"
+            raise tidegate.TidegateError(message)
+
+
+def slices(session: SparkSession, partitions: int | None) -> Callable[[int], int]:
+    """Return a function that returns the number of tasks for a number of bytes."""
+
+    def count(size: int) -> int:
+        if partitions is not None:
+            return partitions
+        used = max(1, min(cores(session), size // _LEAST))
+        return used * max(1, math.ceil(size / (_MOST * used)))
+
+    return count
+
+
+def active() -> SparkSession:
+    """Return the session in which to run a call that has no DataFrames."""
+    session = SparkSession.getActiveSession()
+    if session is None:
+        message = "the inputs are files, and there is no active Spark session to run their tasks; "
+        message += "create one with SparkSession.builder.getOrCreate()"
+        raise tidegate.TidegateError(message)
+    return session
+
+
+def results(plan: FilePlan, output: Output, schema: StructType) -> DataFrame:
+    """Return the results of the tasks as a DataFrame."""
+    _prepare(plan)
+    task = SliceTask(Shipped.of(plan.tasks, plan.sort), plan.columns, plan.schema, output)
+    return _one_each(plan.session, len(plan.tasks.tasks), task.run, "tidegate_files", schema)
+
+
+def written(plan: FilePlan, folder: str) -> DataFrame:
+    """Write the results of the tasks to files, and return a row for each file."""
+    _prepare(plan)
+    task = WritingTask(Shipped.of(plan.tasks, plan.sort), folder, _present(plan, folder))
+    session, count = plan.session, len(plan.tasks.tasks)
+    with described(session, f"write {count:,} files"):
+        rows = _one_each(session, count, task.run, "tidegate_write", WRITTEN).toArrow()
+    return session.createDataFrame(rows.sort_by("task").to_pandas(), WRITTEN)
+
+
+def _one_each(
+    session: SparkSession,
+    count: int,
+    work: Callable[..., object],
+    name: str,
+    schema: StructType | str,
+) -> DataFrame:
+    """Run a function once for each number below `count`, in a Spark task of its own."""
+    numbers = session.range(0, count, 1, count)
+    return numbers.mapInArrow(on_worker(work, name), schema)  # type: ignore[arg-type]
+
+
+def _prepare(plan: FilePlan) -> None:
+    """Run the stages that write files for the tasks."""
+    *stages, _ = plan.tasks.stages
+    for number, stage in enumerate(stages, 1):
+        work = PreparationTask(tuple(map(cloudpickle.dumps, stage)))
+        with described(plan.session, f"prepare files, stage {number} of {len(stages)}"):
+            _one_each(plan.session, len(stage), work.run, "tidegate_prepare", "id bigint").count()
+
+
+def _present(plan: FilePlan, folder: str) -> frozenset[str]:
+    """Create the folder if it is missing, and return the plan's files that it contains.
+
+    Raises:
+        tidegate.TidegateError: The folder contains other files, which do not belong to the result.
+    """
+    filesystem, place = _opened(folder)
+    filesystem.create_dir(place)
+    found = filesystem.get_file_info(pafs.FileSelector(place))
+    names = {one.base_name for one in found if one.base_name.endswith(".parquet")}
+    first = plan.tasks.tasks[0].name
+    prefix = ("" if plan.sort is None else "sorted-") + first.rpartition("-")[0]
+    others = sorted(name for name in names if not name.startswith(prefix))
+    if others:
+        message = f"sink: {folder} contains {others[0]}, which does not belong to this result; "
+        message += "give an empty folder"
+        raise tidegate.TidegateError(message)
+    return frozenset(names)
+
+
+def _opened(folder: str) -> tuple[pafs.FileSystem, str]:
+    if "://" not in folder:
+        return pafs.LocalFileSystem(), str(Path(folder).absolute())
+    try:
+        filesystem, place = pafs.FileSystem.from_uri(folder)
+    except (ValueError, OSError) as error:
+        message = f"sink: {folder} cannot be opened ({error}); give the path or the URL of a folder"
+        raise tidegate.TidegateError(message) from error
+    return filesystem, place
