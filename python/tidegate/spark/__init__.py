@@ -193,7 +193,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
     Args:
         streams: One DataFrame, or several whose columns have the same types. The DataFrames are
-            either all tables or all streams. DataFrames are numbered from 0 in the given order.
+            either all tables or all streams. DataFrames are numbered from 0 in the given order. The
+            streams can also be Parquet files: a path, a URL or a pyarrow dataset, or a list of
+            these. Rows with equal times then have the order of the files, as in `tidegate` itself.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers.
@@ -211,16 +213,20 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             For streams, this is the number of buckets into which keys are divided: by default, the
             value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
             same number.
-        parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
-            by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
-            divided into time slices, and rows whose windows cross a border are copied. `hybrid`:
-            rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
-            division whose fullest partition has the fewest rows in a sample. Sessions are divided
-            only by key. Without `by`, a single task processes all sessions. For streams, `auto` is
-            `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if results
-            do not depend on row order, and one task merges the aggregates from all buckets.
-            Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
-            is eight times as long as a window, and a single task processes all rows in a slice.
+        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
+            its time slice from Parquet files itself, so no rows pass through Spark except results.
+            The streams must be files, or DataFrames that only select columns of Parquet files and
+            compare them with constants. The files must contain statistics of the times. `key`: rows
+            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
+            task. `time`: rows are divided into time slices, and rows whose windows cross a border
+            are copied. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
+            time. `auto`: the division whose fullest partition has the fewest rows in a sample.
+            Sessions are divided only by key. Without `by`, a single task processes all sessions.
+            For streams, `auto` is `key` with `by`. Without `by`, `auto` distributes the rows over
+            all buckets if results do not depend on row order, and one task merges the aggregates
+            from all buckets. Otherwise, `auto` is `time`, which assigns time slices to the buckets
+            in turn. A slice is eight times as long as a window, and a single task processes all
+            rows in a slice.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct with two
             fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns
@@ -232,6 +238,14 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one

@@ -1,4 +1,4 @@
-"""Decides whether the tasks of a call on DataFrames read the files of these DataFrames themselves."""
+"""Decides whether tasks of a call on DataFrames read the files of the DataFrames themselves."""
 
 from __future__ import annotations
 
@@ -92,19 +92,13 @@ def _chosen(
     except (tidegate.TidegateError, TypeError) as error:
         return str(error)
     sides = plan.tasks._sides  # noqa: SLF001 - internal to the package
-    files = [file for side in sides for file in side.source.files[:1]]
-    if not all(isinstance(file.filesystem, pafs.LocalFileSystem) for file in files):
-        return "the workers may lack the rights to read the files; parallelism='files' tries it"
-    if len(plan.tasks.stages) > 1:
-        return "the rows would have to be prepared first; parallelism='files' does so"
     rows = [int(side.groups.rows.sum()) for side in sides]
-    if sum(rows) <= _FEW:
-        return "there are few rows"
+    reason = _reason(plan, sum(rows))
+    if reason is not None:
+        return reason
+    read = (float(side.reads.sums(side.groups.rows).sum()) for side in sides)
     costs = of_files(
-        sum(
-            float(side.reads.sums(side.groups.rows).sum()) * width
-            for side, width in zip(sides, widths, strict=True)
-        ),
+        sum(count * width for count, width in zip(read, widths, strict=True)),
         len(plan.tasks.tasks),
         max(count * width for count, width in zip(rows, widths, strict=True)),
         sum(rows) if has_bins else None,
@@ -113,6 +107,16 @@ def _chosen(
     if not costs.reads_files:
         return f"reading the files twice in some places would cost more; {_told(costs)}"
     return Files(plan, "tasks that read the files themselves are clearly cheaper", _told(costs))
+
+
+def _reason(plan: FilePlan, rows: int) -> str | None:
+    """Return why `auto` does not compare the costs of this plan, or None if it does."""
+    sources = [side.source for side in plan.tasks._sides]  # noqa: SLF001 - internal to the package
+    if not all(isinstance(source.files[0].filesystem, pafs.LocalFileSystem) for source in sources):
+        return "the workers may lack the rights to read the files; parallelism='files' tries it"
+    if len(plan.tasks.stages) > 1:
+        return "the rows would have to be prepared first; parallelism='files' does so"
+    return "there are few rows" if rows <= _FEW else None
 
 
 def _told(costs: Unsampled) -> str:

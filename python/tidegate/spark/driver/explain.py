@@ -83,7 +83,7 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     """Describe tasks that read files themselves; `way` states why a call on DataFrames does so."""
     stages = len(plan.tasks.stages) - 1
     lines = [plan.tasks.explain()]
-    if ties is None and plan.sort is None:
+    if way is None:
         ties = "rows with equal times have the order of the files"
     if ties is not None:
         lines.append(f"  ties       {ties}")

@@ -145,9 +145,11 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
         raise tidegate.TidegateError(message)
     if plan.streams:
         return Streamed(stream_join.layout(plan))
-    files = _of_files(plan, by_files.of_join)
-    if files is not None:
-        return files
+    return _of_files(plan, by_files.of_join) or _of_tables(plan, fused=fused)
+
+
+def _of_tables(plan: Plan, *, fused: bool) -> Rows:
+    """Return the route of a join of tables whose rows Spark reads."""
     whole, reason = chosen(plan)
     near = _Near(whole, None, reason)
     of_bins = "`then` runs in Python" if fused else plan.without_bins
@@ -285,7 +287,4 @@ def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed | Files:
     """Return the route of an aggregation. For tables, rows may be sampled to choose the route."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
-    files = _of_files(plan, by_files.of_aggregation)
-    if files is not None:
-        return files
-    return Shuffled(division.of_aggregation(plan))
+    return _of_files(plan, by_files.of_aggregation) or Shuffled(division.of_aggregation(plan))

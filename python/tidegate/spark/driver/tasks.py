@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # The largest and the smallest number of bytes that a task reads by default, uncompressed. The
 # largest determines the memory of a worker. Smaller tasks would not pay for starting them.
-_MOST, _LEAST = 1 << 27, 1 << 23
+_MOST, _LEAST = 1 << 27, 1 << 22
 
 
 @dataclass(frozen=True)
