@@ -30,7 +30,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test lowest coverage loom aarch64 stress fuzz campaign lock options check prose audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest hosts coverage loom aarch64 stress fuzz campaign lock options check prose audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test: $(DEVELOP) ## Run all tests: format, lints, Rust, Python, command line and
 
 lowest: $(VENV)/.pip ## Run the core Python tests with the lowest dependency versions that pyproject.toml allows.
 	$(SCRIPTS)/test_lowest.sh
+
+hosts: $(DEVELOP) ## Run the examples for Dask and Ray in docs/any-cluster.md, in a separate environment.
+	$(SCRIPTS)/try_hosts.sh python
 
 coverage: $(DEVELOP) ## Report the lines and unsafe blocks that the tests reach, except the Spark tests.
 	$(SCRIPTS)/coverage.sh

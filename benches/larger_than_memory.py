@@ -16,7 +16,7 @@ process. Systems that support a memory limit all use the same limit:
 Each system returns its result as batches, whose rows are counted. Each system that has finished
 then runs again, untimed, to compute a digest of the rows of a few symbols, regardless of order.
 DuckDB joins only these symbols; row counts and digests have to match. The memory of each process is
-sampled while it runs, and `larger_than_memory_plot.py` draws it.
+sampled while it is running, and `larger_than_memory_plot.py` draws it.
 """
 
 from __future__ import annotations

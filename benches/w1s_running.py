@@ -74,7 +74,7 @@ def polling(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
 
 
 def running(joining: tidegate.IntervalJoin, sides: Sides, take: Take) -> None:
-    """Push from other threads, while the operator runs in the background."""
+    """Push from other threads, while the operator is running in the background."""
     with joining.running(take):
         for thread in pushing(joining, sides):
             thread.join()

@@ -49,7 +49,7 @@ LINEAR = (
     "abs(left.y - right.b) <= left.x / 1000",
 )
 ALGORITHMS = ("three-step", "cell", "scalejoin", "handshake", "low-latency-handshake")
-# The numbers of left and right sources in figure 8 of ScaleJoin.
+# The number of left sources and the number of right sources in figure 8 of ScaleJoin.
 SKEWS = ((1, 4), (3, 2), (4, 2))
 
 Row = dict[str, object]

@@ -1,6 +1,6 @@
 """Measures workload W4: sliding windows over many streams with tidegate, DuckDB and Polars.
 
-The form `streaming`, and the forms named after the designs of the multiway aggregation paper, are
+The form `streaming`, and the forms named after the designs from the multiway aggregation paper, are
 tidegate's streaming operator. It receives batches of 8,192 rows from each source in turn, and is
 polled after each turn.
 

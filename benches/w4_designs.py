@@ -1,4 +1,4 @@
-"""Measures the designs of the multiway aggregation paper on the twelve queries of its Table 2.
+"""Measures the designs from the multiway aggregation paper on the twelve queries of its Table 2.
 
 The queries are from section 7.3 of the paper by Cederman, Gulisano, Nikolakopoulos,
 Papatriantafilou and Tsigas. They aggregate consumption readings by meter and comments by song, and

@@ -269,7 +269,7 @@ FORMS: dict[str, Callable[[pa.Table, pa.Table, Job], Callable[[], pa.Table]]] = 
 
 
 def fingerprint(result: pa.Table) -> child.Fingerprint:
-    """Return the numbers of rows and partners, and the sums of aggregates to 6 digits."""
+    """Return the row count, the partner count, and the sums of aggregates to 6 digits."""
     every = ("sum", "max", "median", "p90")
     names = [name for name in every if name in result.column_names]
     sums = [float(f"{pc.sum(result[name]).as_py():.6g}") for name in names]

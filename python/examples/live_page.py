@@ -287,7 +287,7 @@ def run(port: int, rate: float, seconds: float | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Look at an operator while it works.")
+    parser = argparse.ArgumentParser(description="Look at an operator while it is working.")
     parser.add_argument("--port", type=int, default=8000, help="port of the page; 0 for any")
     parser.add_argument("--rate", type=float, default=2_000, help="rows per second and side")
     parser.add_argument("--seconds", type=float, help="duration; by default, until Ctrl-C")

@@ -45,6 +45,8 @@ Sorted streams merged into one, in an order that depends only on their rows:
     [8, 19, 29, 31]
 """
 
+from typing import TYPE_CHECKING
+
 import tidegate.runtime.main_interpreter  # noqa: F401 - must be imported first
 from tidegate import agg
 from tidegate._tidegate import (
@@ -89,6 +91,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
+from tidegate.calls.index import Index
 from tidegate.calls.tasks import tasks
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
@@ -99,6 +102,25 @@ from tidegate.windows import Rows, rows
 
 attach({Digest: {"update": update}})
 
+if TYPE_CHECKING:
+    from tidegate.slices.plan import TaskPlan
+    from tidegate.slices.task import Task
+else:
+
+    def __getattr__(name: str) -> type:
+        # Imported late, because these import pyarrow.
+        if name == "Task":
+            from tidegate.slices.task import Task  # noqa: PLC0415
+
+            return Task
+        if name == "TaskPlan":
+            from tidegate.slices.plan import TaskPlan  # noqa: PLC0415
+
+            return TaskPlan
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+
+
 __all__ = [
     "Aggregate",
     "AsofJoin",
@@ -108,6 +130,7 @@ __all__ = [
     "ClosedError",
     "Digest",
     "Expr",
+    "Index",
     "IntervalJoin",
     "MemoryLimitError",
     "Merge",
@@ -121,6 +144,8 @@ __all__ = [
     "Source",
     "StateError",
     "StreamJoin",
+    "Task",
+    "TaskPlan",
     "TidegateError",
     "WindowJoin",
     "__version__",

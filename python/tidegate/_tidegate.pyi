@@ -409,11 +409,11 @@ class Source:
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
-                while a thread runs the operator (`Operator.running`). Late rows occupy memory until
-                they are fetched. The call raises an error if all other sources are waiting for this
-                one, and polls cannot make any more room. The call also raises an error if the
-                thread that ran the operator has failed. A push from that thread itself, for example
-                in a sink, never waits, because the thread would wait for itself.
+                while a thread is running the operator (`Operator.running`). Late rows occupy memory
+                until they are fetched. The call raises an error if all other sources are waiting
+                for this one, and polls cannot make any more room. The call also raises an error if
+                the thread that ran the operator has failed. A push from that thread itself, for
+                example in a sink, never waits, because the thread would wait for itself.
 
         Raises:
             SchemaError: A column is missing, has a different kind of type, or is not in the schema.
@@ -585,7 +585,7 @@ class Source:
 
 @disjoint_base
 class Operator(Generic[_StatsT_co]):
-    """Match, aggregate or merge rows while they are pushed into sources.
+    """Match, aggregate or merge rows as they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
     Data flows through each of them as follows:
@@ -669,7 +669,7 @@ class Operator(Generic[_StatsT_co]):
         since: int | date | datetime | np.datetime64 | pa.Scalar | None = None,
         lateness: Bound = None,
     ) -> Source:
-        """Add a source while the operator runs.
+        """Add a source while the operator is running.
 
         The result contains the same rows, in the same order, as if the new source had existed from
         the beginning with the watermark `since`. The new source is the last one in `sources`. Among
@@ -862,7 +862,7 @@ class Operator(Generic[_StatsT_co]):
         late: Callable[[pa.Table], object] | None = None,
         punctuations: bool = False,
     ) -> Running:
-        """Pass all results to a sink on a separate thread while a block runs.
+        """Pass all results to a sink on a separate thread while a block is running.
 
         Example:
             Trades with their quotes, written to a file:
@@ -1351,7 +1351,7 @@ class MergeReader:
     ) -> None: ...
 
 class StreamJoin(Operator[_StreamJoinStats]):
-    """Join rows from a left and a right side while they are pushed into sources.
+    """Join rows from a left and a right side as they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
     sources.
@@ -1394,7 +1394,7 @@ class StreamJoin(Operator[_StreamJoinStats]):
 
 @final
 class AsofJoin(StreamJoin):
-    """Match each left row with the right row nearest in time, while rows are pushed into sources.
+    """Match each left row with the right row nearest in time as rows are pushed into sources.
 
     This is the as-of join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `asof_join`. A left row is emitted
@@ -1476,8 +1476,8 @@ class AsofJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
-        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
@@ -1547,7 +1547,7 @@ class AsofJoin(StreamJoin):
 
 @final
 class IntervalJoin(StreamJoin):
-    """Match rows that are close in time, while rows are pushed into sources.
+    """Match rows that are close in time as rows are pushed into sources.
 
     This is the interval join for push sources (the online interval join from section 2.2 of PPOIJ).
     Each side may have any number of sources. The operator ignores late rows, and otherwise returns
@@ -1682,8 +1682,8 @@ class IntervalJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
@@ -1774,7 +1774,7 @@ class IntervalJoin(StreamJoin):
 
 @final
 class Aggregate(Operator[_AggregateStats]):
-    """Aggregate rows by key and time window while they are pushed into sources.
+    """Aggregate rows by key and time window as they are pushed into sources.
 
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
     Gulisano, Nikolakopoulos, Papatriantafilou and Tsigas define in section 2. The operator ignores
@@ -1923,7 +1923,7 @@ class Aggregate(Operator[_AggregateStats]):
 
 @final
 class WindowJoin(StreamJoin):
-    """Match rows that fall within each other's sliding windows, while rows are pushed into sources.
+    """Match rows that fall within each other's sliding windows as rows are pushed into sources.
 
     This is the window join for push sources. Each side may have any number of sources. The operator
     ignores late rows, and otherwise returns the same rows as `window_join`. Each row is compared
@@ -1992,8 +1992,8 @@ class WindowJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
-            each.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
@@ -2096,7 +2096,7 @@ class WindowJoin(StreamJoin):
 
 @final
 class BandJoin(StreamJoin):
-    """Match rows with close values over sliding windows, while rows are pushed into sources.
+    """Match rows with close values over sliding windows as rows are pushed into sources.
 
     This is the band join for push sources (the index-based window join of Shahvarani and Jacobsen,
     sections 2 to 4). Each side may have any number of sources. The operator ignores late rows, and
@@ -2188,9 +2188,9 @@ class BandJoin(StreamJoin):
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        sources: The numbers of left and right sources, each from 1 to 32768. None means one of
-            each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
-            left sources.
+        sources: The number of left sources and the number of right sources, each from 1 to 32768.
+            None means one of each. If `right` is None, there are no right sources: `sources=(3, 0)`
+            creates three left sources.
         lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. To
             give each side its own value, pass a pair: first the left value, then the right one.
@@ -2792,7 +2792,7 @@ class JoinQuery:
 
     @property
     def row_ends(self) -> tuple[bool, bool]:
-        """Whether the lower and upper ends of intervals are computed from columns."""
+        """Whether the lower and upper bounds of intervals are computed from columns."""
 
     def replace(self, **changes: object) -> Self:
         """Return the same query with different values for some arguments."""
@@ -2893,6 +2893,86 @@ class AggregationQuery:
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
     """Build an aggregation query from the arguments of a call."""
+
+class Index:
+    """A table prepared once as the right side of many joins.
+
+    The rows are grouped by key and sorted by time when the index is made. A join with the index
+    then takes time for its left rows and its results, but not for the rows of the index. The rows,
+    their order and their values are those of a join with the table itself.
+
+    The index refers to the rows of the table, and takes up to 12 bytes per row in addition.
+
+    Example:
+        >>> index = tg.Index(quotes, on="ts", by="sym")
+        >>> tg.asof_join(trades, index, on="ts", by="sym", columns=["ts", "bid"]).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [8, None, 7]}
+
+    Args:
+        table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict
+            of arrays. They must not change afterwards.
+        on: The time column.
+        by: The key columns: a name or a list of names. None means that the joins have no keys.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+    Raises:
+        SchemaError: A column is missing or has an unsuitable type, or a time is null.
+        TidegateError: The table cannot be read, or it has too many rows.
+        TypeError: The table has an unsupported type.
+    """
+
+    def __new__(
+        cls,
+        table: Table,
+        *,
+        on: str,
+        by: str | Sequence[str] | None = None,
+        threads: int | None = None,
+    ) -> Self: ...
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").schema.names
+            ['ts', 'sym', 'bid']
+        """
+
+    @property
+    def on(self) -> str:
+        """The time column.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").on
+            'ts'
+        """
+
+    @property
+    def by(self) -> list[str]:
+        """The key columns.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").by
+            ['sym']
+        """
+
+    @property
+    def rows(self) -> int:
+        """The number of rows.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").rows
+            4
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes that the index takes in addition to the table.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").nbytes < 100
+            True
+        """
 
 @final
 class InputRows:

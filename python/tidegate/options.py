@@ -1068,7 +1068,8 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("AsofJoin", "IntervalJoin", "WindowJoin"),
         """
-        The numbers of left and right sources, each from 1 to 32768. None means one of each.
+        The number of left sources and the number of right sources, each from 1 to 32768. None means
+        one of each.
         """,
         default="None",
     ),
@@ -1077,8 +1078,9 @@ OPTIONS: tuple[Option, ...] = (
         "tuple[int, int] | None",
         ("BandJoin",),
         """
-        The numbers of left and right sources, each from 1 to 32768. None means one of each. If
-        `right` is None, there are no right sources: `sources=(3, 0)` creates three left sources.
+        The number of left sources and the number of right sources, each from 1 to 32768. None means
+        one of each. If `right` is None, there are no right sources: `sources=(3, 0)` creates three
+        left sources.
         """,
         default="None",
     ),
@@ -1407,11 +1409,11 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.interval_join", "spark.window_join", "spark.band_join", "spark.asof_join"),
         """
-        The number of partitions. The default depends on the numbers of cores and rows. A side that
-        is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some partitions are merged. For streams, `partitions` is the number of buckets that keys are
-        divided into. For streams, the default is the value of `spark.sql.shuffle.partitions`, but
-        at most 64. A restarted query must use the same number.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some partitions are merged. For streams, `partitions` is the number of buckets
+        that keys are divided into. For streams, the default is the value of
+        `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the same number.
         """,
         default="None",
     ),
@@ -1420,9 +1422,9 @@ OPTIONS: tuple[Option, ...] = (
         "int | None",
         ("spark.overlap_join",),
         """
-        The number of partitions. The default depends on the numbers of cores and rows. A side that
-        is not shuffled keeps its partitions, unless there are more than this number. In that case,
-        some partitions are merged.
+        The number of partitions. The default depends on the number of cores and the number of rows.
+        A side that is not shuffled keeps its partitions, unless there are more than this number. In
+        that case, some partitions are merged.
         """,
         default="None",
     ),
@@ -1431,30 +1433,31 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'bins', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
-        The method for dividing rows among tasks. `files`: each task reads the rows of its time
-        slice from Parquet files itself, so no rows pass through Spark except results. Both sides
-        must be files, or DataFrames that only select columns of Parquet files and compare them with
-        constants. The files must contain statistics of the times. `broadcast`: one side is read
-        immediately and sent in full to every task, regardless of its size. Use `broadcast` if Spark
-        cannot determine that the side is small, for example after a filter. `key`: rows are divided
-        into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-        that are already partitioned by the keys are not shuffled. `time`: rows are divided into
-        time slices, and the rows near a border are copied. `hybrid`: rows are divided into buckets
-        by key, and heavy keys are split by time. `bins`: Spark itself joins on equal keys and time
-        bins, so no rows are sent to Python. A sample determines the width of the bins. `bins`
-        requires tables and intervals with two ends, and does not support full joins, `where`,
-        `aggs` or `then`. For tables, `auto` chooses the form with the lowest estimated cost, and
-        `explain` shows the estimates. The candidates are `broadcast` if a side is small, `bins` if
-        they are clearly cheaper, and the division whose fullest partition is the smallest. The
-        existing partitions of both sides are also a candidate if they are balanced and each
-        partition contains all rows with its keys. Rows are not sampled if a side is small and an
-        estimate shows that the other forms would cost more. Sampling is also skipped if file
-        metadata shows that there are few rows, or that bins are not clearly more expensive. For
-        streams, `key` divides the rows only by key. `time` assigns time slices to the buckets in
-        turn, to spread out a heavy key's rows. Rows near slice borders are copied. `hybrid` also
-        assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
-        `by`, and `time` otherwise. `time` and `hybrid` do not support intervals without an end.
-        Without `by`, a join with such intervals has a single bucket, and therefore a single task.
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and the
+        rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        keys are split by time. `bins`: Spark itself joins on equal keys and time bins, so no rows
+        are sent to Python. A sample determines the width of the bins. `bins` requires tables and
+        intervals with two bounds, and does not support full joins, `where`, `aggs` or `then`. For
+        tables, `auto` chooses the form with the lowest estimated cost, and `explain` shows the
+        estimates. The candidates are `broadcast` if a side is small, `bins` if they are clearly
+        cheaper, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more. Sampling is also skipped if file metadata shows that there are few
+        rows, or that bins are not clearly more expensive. For streams, `key` divides the rows only
+        by key. `time` assigns time slices to the buckets in turn, to spread out a heavy key's rows.
+        Rows near slice borders are copied. `hybrid` also assigns slices in turn, but starts each
+        key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
+        `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
+        has a single bucket, and therefore a single task. `files`: each task reads the rows of its
+        time slice from Parquet files itself, so no rows pass through Spark except results. Both
+        sides must be files, or DataFrames that only select columns of Parquet files and compare
+        them with constants. The files must contain statistics of the times. `auto` also considers
+        `files` if the files are local.
         """,
         default="'auto'",
     ),
@@ -1463,25 +1466,25 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'files', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
-        The method for dividing rows among tasks. `files`: each task reads the rows of its time
-        slice from Parquet files itself, so no rows pass through Spark except results. Both sides
-        must be files, or DataFrames that only select columns of Parquet files and compare them with
-        constants. The files must contain statistics of the times. `broadcast`: one side is read
-        immediately and sent in full to every task, regardless of its size. Use `broadcast` if Spark
-        cannot determine that the side is small, for example after a filter. `key`: rows are divided
-        into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-        that are already partitioned by the keys are not shuffled. `value`: rows are divided into
-        value slices, and the rows near a border are copied. `hybrid`: rows are divided into buckets
-        by key, and heavy keys are split by value. If a single value has more rows than a partition
-        should have, one side's rows are divided further by hash, and the other side's rows are
-        copied. A full join does not divide single values, because neither side can be copied.
-        `auto`: `broadcast` if a side is small; otherwise, the division whose fullest partition,
-        estimated from a sample, is the smallest. For streams, `key` divides the rows only by key.
-        `value` assigns value slices to the buckets in turn, to spread out a heavy key's rows. Rows
-        near slice borders are copied. `hybrid` also assigns slices in turn, but starts each key at
-        a different bucket. `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid`
-        do not support bands without an end. Without `by`, a join with such a band has a single
-        bucket, and therefore a single task.
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `value`: rows are divided into value slices, and
+        the rows near a border are copied. `hybrid`: rows are divided into buckets by key, and heavy
+        keys are split by value. If a single value has more rows than a partition should have, one
+        side's rows are divided further by hash, and the other side's rows are copied. A full join
+        does not divide single values, because neither side can be copied. `auto`: `broadcast` if a
+        side is small; otherwise, the division whose fullest partition, estimated from a sample, is
+        the smallest. For streams, `key` divides the rows only by key. `value` assigns value slices
+        to the buckets in turn, to spread out a heavy key's rows. Rows near slice borders are
+        copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
+        `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support bands
+        without an end. Without `by`, a join with such a band has a single bucket, and therefore a
+        single task. `files`: each task reads the rows of its time slice from Parquet files itself,
+        so no rows pass through Spark except results. Both sides must be files, or DataFrames that
+        only select columns of Parquet files and compare them with constants. The files must contain
+        statistics of the times. `auto` also considers `files` if the files are local.
         """,
         default="'auto'",
     ),
@@ -1490,26 +1493,27 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
-        The method for dividing rows among tasks. `files`: each task reads the rows of its time
-        slice from Parquet files itself, so no rows pass through Spark except results. Both sides
-        must be files, or DataFrames that only select columns of Parquet files and compare them with
-        constants. The files must contain statistics of the times. `broadcast`: the right side is
-        read immediately and sent in full to every task, regardless of its size. Use `broadcast` if
-        Spark cannot determine that the side is small, for example after a filter. `key`: rows are
-        divided into buckets by key. No rows are sampled, and a heavy key results in a heavy task.
-        Sides that are already partitioned by the keys are not shuffled. `time`: rows are divided
-        into time slices. For each key, each slice also receives the nearest right rows outside the
-        slice. Each task that reads right rows sends at most one row before the slice and one row
-        after it. `hybrid`: rows are divided into buckets by key, and heavy keys are split by time.
-        `auto` selects `broadcast` if the right side is small. Otherwise, `auto` keeps the existing
-        partitions of both sides if they are balanced and each partition contains all rows with its
-        keys. If they are not, `auto` uses the division whose fullest partition is the smallest in a
-        sample. Without `by`, `auto` uses time slices. For streams, `key` divides the rows only by
-        key. `time` assigns time slices to the buckets in turn, and copies all right rows within
+        The method for dividing rows among tasks. `broadcast`: the right side is read immediately
+        and sent in full to every task, regardless of its size. Use `broadcast` if Spark cannot
+        determine that the side is small, for example after a filter. `key`: rows are divided into
+        buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides that are
+        already partitioned by the keys are not shuffled. `time`: rows are divided into time slices.
+        For each key, each slice also receives the nearest right rows outside the slice. Each task
+        that reads right rows sends at most one row before the slice and one row after it. `hybrid`:
+        rows are divided into buckets by key, and heavy keys are split by time. `auto` selects
+        `broadcast` if the right side is small. Otherwise, `auto` keeps the existing partitions of
+        both sides if they are balanced and each partition contains all rows with its keys. If they
+        are not, `auto` uses the division whose fullest partition is the smallest in a sample.
+        Without `by`, `auto` uses time slices. For streams, `key` divides the rows only by key.
+        `time` assigns time slices to the buckets in turn, and copies all right rows within
         `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key at a
         different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with `by`,
         and `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
-        therefore a single task.
+        therefore a single task. `files`: each task reads the rows of its time slice from Parquet
+        files itself, so no rows pass through Spark except results. Both sides must be files, or
+        DataFrames that only select columns of Parquet files and compare them with constants. The
+        files must contain statistics of the times. `auto` also considers `files` if the files are
+        local.
         """,
         default="'auto'",
     ),
@@ -1518,22 +1522,22 @@ OPTIONS: tuple[Option, ...] = (
         "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
-        The method for dividing rows among tasks. `files`: each task reads the rows of its time
-        slice from Parquet files itself, so no rows pass through Spark except results. Both sides
-        must be files, or DataFrames that only select columns of Parquet files and compare them with
-        constants. The files must contain statistics of the times. `broadcast`: one side is read
-        immediately and sent in full to every task, regardless of its size. Use `broadcast` if Spark
-        cannot determine that the side is small, for example after a filter. `key`: rows are divided
-        into buckets by key. No rows are sampled, and a heavy key results in a heavy task. Sides
-        that are already partitioned by the keys are not shuffled. `time`: rows are divided into
-        time slices, and each row is sent to all slices in which it may have matches. `hybrid`: rows
-        are divided into buckets by key, and heavy keys are split by time. `auto` chooses the form
-        with the lowest estimated cost, and `explain` shows the estimates. The candidates are
-        `broadcast` if a side is small, and the division whose fullest partition is the smallest.
-        The existing partitions of both sides are also a candidate if they are balanced and each
-        partition contains all rows with its keys. Rows are not sampled if a side is small and an
-        estimate shows that the other forms would cost more, or if file metadata shows that there
-        are few rows.
+        The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
+        in full to every task, regardless of its size. Use `broadcast` if Spark cannot determine
+        that the side is small, for example after a filter. `key`: rows are divided into buckets by
+        key. No rows are sampled, and a heavy key results in a heavy task. Sides that are already
+        partitioned by the keys are not shuffled. `time`: rows are divided into time slices, and
+        each row is sent to all slices in which it may have matches. `hybrid`: rows are divided into
+        buckets by key, and heavy keys are split by time. `auto` chooses the form with the lowest
+        estimated cost, and `explain` shows the estimates. The candidates are `broadcast` if a side
+        is small, and the division whose fullest partition is the smallest. The existing partitions
+        of both sides are also a candidate if they are balanced and each partition contains all rows
+        with its keys. Rows are not sampled if a side is small and an estimate shows that the other
+        forms would cost more, or if file metadata shows that there are few rows. `files`: each task
+        reads the rows of its time slice from Parquet files itself, so no rows pass through Spark
+        except results. Both sides must be files, or DataFrames that only select columns of Parquet
+        files and compare them with constants. The files must contain statistics of the times.
+        `auto` also considers `files` if the files are local.
         """,
         default="'auto'",
     ),

@@ -1,15 +1,20 @@
-"""Settings shared by all tests: the number of Hypothesis examples, and the folder of real data."""
+"""Settings shared by all tests: the number of Hypothesis examples, real data, an object store."""
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -71,7 +76,7 @@ def pytest_terminal_summary(
 
 
 SLOW = re.compile(
-    r"test_(spark.*|cli|cli_(follow.*|formats|killed|merge|state)|files|growing.*|instructions"
+    r"test_(spark.*|cli|cli_(follow.*|formats|killed|merge|state)|files|growing.*|hosts|instructions"
     r"|interrupt.*|larger_than_memory|linear_time|live_page|memory_limit|out_of_memory"
     r"|partitioned_log|peers|readers|real_data|.*_real_data|snapshot_damage|any_state_bytes"
     r"|notebooks|site)"
@@ -153,3 +158,38 @@ def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     for process in running:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[pafs.FileSystem]:
+    """Create a bucket of an S3-compatible server and set the environment variables for it."""
+    pytest.importorskip("moto.server", reason="needs moto[server]")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = "from moto.server import main; main()"
+    command = [sys.executable, "-c", script, "-H", "127.0.0.1", "-p", str(port)]
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process,
+    ):
+        environment.setenv("AWS_ACCESS_KEY_ID", "key")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        try:
+            while True:
+                assert process.poll() is None
+                with suppress(OSError):
+                    # The first request takes long, because the server then loads its modules.
+                    address = f"http://127.0.0.1:{port}/market"
+                    request = urllib.request.Request(address, method="PUT")
+                    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - our server
+                    break
+                time.sleep(0.1)
+            yield pafs.S3FileSystem(
+                endpoint_override=f"127.0.0.1:{port}", scheme="http", request_timeout=60
+            )
+        finally:
+            process.terminate()

@@ -37,7 +37,7 @@ class Streams:
 
     @property
     def sources(self) -> tuple[int, int]:
-        """Return the numbers of left and right sources."""
+        """Return the number of left sources and the number of right sources."""
         return self.left_sources, len(self.histories) - self.left_sources
 
     def events(self, rng: random.Random) -> list[Event]:

@@ -118,7 +118,7 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 
 
 def test_a_block_without_a_result_runs_elsewhere():
-    """The other blocks run in `test_spark_cluster.py` and `test_spark_stream.py`."""
+    """These blocks run in the tests of hosts, Spark clusters and Spark streams."""
     silent = {
         name: [block for _, block in blocks(page) if ">>>" not in block]
         for name, page in pages().items()
@@ -130,6 +130,11 @@ def test_a_block_without_a_result_runs_elsewhere():
     assert "observedMetrics" in progress
     assert "def total" in total
     assert "names.parquet" in with_a_table
+    of_hosts = silent.pop("docs/any-cluster.md")
+    assert all(
+        "import ray" in block or "import dask" in block or "from dask" in block
+        for block in of_hosts
+    )
     assert not any(silent.values())
 
 
@@ -152,13 +157,13 @@ SEVERAL_TEXTS = {
     "_tidegate.pyi": {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each operator has its own algorithms"),
-        "by": (2, "the keys of pairs of rows, or of rows"),
+        "by": (3, "the keys of pairs of rows, of rows, or of an index"),
         "columns": (2, "pairs, or left rows with aggregates of their partners"),
         "data": (2, "rows to push, or rows of a digest"),
         "how": (2, "an as-of join keeps only left rows"),
         "lateness": (4, "sources, one side, two sides or either"),
         "memory_limit": (3, "each operator holds different rows"),
-        "on": (3, "times of two inputs, values of a band, or one time"),
+        "on": (4, "times of two inputs, values of a band, one time, or that of an index"),
         "ordered": (4, "as-of joins are always ordered; windows, algorithms, self-joins"),
         "right": (2, "the schema of later rows, which a band join may lack"),
         "schema": (2, "sources, or the rows of a digest"),

@@ -150,8 +150,8 @@ def test_rows_out_of_order_within_a_row_group_are_read_whole(tmp_path):
     ("change", "why"),
     [
         ({}, "slice by slice: both are in time order, according to the file statistics"),
-        ({"lower": None}, "read whole: a row may match rows at any distance in time"),
-        ({"upper": None}, "read whole: a row may match rows at any distance in time"),
+        ({"lower": None}, "read whole: matching rows may be any distance apart in time"),
+        ({"upper": None}, "read whole: matching rows may be any distance apart in time"),
     ],
 )
 def test_explain_says_which_way_is_taken_and_why(change, why, tmp_path):

@@ -5,12 +5,7 @@
 
 import http.server
 import os
-import socket
-import subprocess
-import sys
 import threading
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -371,41 +366,6 @@ def test_parts_of_a_file_behind_http_are_read(server: http.server.ThreadingHTTPS
     assert found["n"].to_pylist() == [len(column)]
     ends = [part.removeprefix("bytes=").split("-") for part in server.asked]
     assert sum(int(last) - int(first) + 1 for first, last in ends) < len(noise) // 2
-
-
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[pafs.FileSystem]:
-    """Create a bucket of an S3-compatible server and set the environment variables for it."""
-    pytest.importorskip("moto.server", reason="needs moto[server]")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    script = "from moto.server import main; main()"
-    command = [sys.executable, "-c", script, "-H", "127.0.0.1", "-p", str(port)]
-    with (
-        pytest.MonkeyPatch.context() as environment,
-        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process,
-    ):
-        environment.setenv("AWS_ACCESS_KEY_ID", "key")
-        environment.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        environment.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        environment.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        try:
-            while True:
-                assert process.poll() is None
-                with suppress(OSError):
-                    # The first request takes long, because the server then loads its modules.
-                    address = f"http://127.0.0.1:{port}/market"
-                    request = urllib.request.Request(address, method="PUT")
-                    urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - our server
-                    break
-                time.sleep(0.1)
-            yield pafs.S3FileSystem(
-                endpoint_override=f"127.0.0.1:{port}", scheme="http", request_timeout=60
-            )
-        finally:
-            process.terminate()
 
 
 def test_files_in_an_object_store(bucket: pafs.FileSystem) -> None:

@@ -14,7 +14,7 @@ SNAPSHOTS = sorted(FOLDER.glob("[0-9]*/*.snapshot"))
 def test_every_kind_is_kept_of_the_version_that_it_is_written_in():
     kept = {(path.stem, int(path.parent.name)) for path in SNAPSHOTS}
     written = {(name, version_of(kind.used().snapshot())) for name, kind in KINDS.items()}
-    # Snapshots with idle or added sources have a separate version.
+    # Snapshots with sources that are idle or were added later have a separate version.
     assert {version for _, version in written} == {1, 2}
     assert written <= kept
 

@@ -1,7 +1,7 @@
 """Followed files that are renamed, truncated, overwritten, removed or replaced.
 
-Files change while they are read, and between two runs. Changes far from both a file's beginning and
-the reader's position are not detected.
+Files change while they are being read, and between two runs. Changes far from both a file's
+beginning and the reader's position are not detected.
 """
 
 import os

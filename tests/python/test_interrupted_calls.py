@@ -1,4 +1,4 @@
-"""Ctrl-C while a call works on one piece: the call ends, and no results are lost.
+"""Ctrl-C while a call is working on one piece: the call ends, and no results are lost.
 
 Calls run in separate processes, with work that would take minutes. A second thread sends SIGINT
 repeatedly until the call has ended. The test measures how long the call continues after the first

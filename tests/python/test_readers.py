@@ -1,4 +1,4 @@
-"""Streams that need the GIL while they are read, sleep, fail, or use their own reader.
+"""Streams that need the GIL while they are being read, sleep, fail, or use their own reader.
 
 `reader_cases.py` contains the functions and the readers. Calls that could hang run in a child
 process, because no timeout in Python can end a thread that waits with the GIL held.

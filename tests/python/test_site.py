@@ -94,7 +94,7 @@ def test_the_reference_has_the_docstrings(site):
     page = (site / "api" / "operators.html").read_text("utf-8")
     assert 'id="tidegate._tidegate.IntervalJoin"' in page
     words = re.sub(r"<[^>]+>", "", page)
-    summary = "Match rows that are close in time, while rows are pushed into sources."
+    summary = "Match rows that are close in time as rows are pushed into sources."
     join = words[words.index(summary) :]
     before = words[: words.index(summary)]
     # A class page shows the arguments of the constructor, and examples are shown as code.

@@ -225,7 +225,7 @@ def test_folders_that_encode_columns_and_datasets(tmp_path):
     ("function", "arguments", "message"),
     [
         (tg.asof_join, {"on": "ts"}, "give a tolerance, or call the function itself"),
-        (tg.interval_join, {"on": "ts", "lower": None, "upper": 0}, "at any distance in time"),
+        (tg.interval_join, {"on": "ts", "lower": None, "upper": 0}, "any distance apart in time"),
         (tg.window_join, {"on": "ts", "window": tg.rows(3)}, "give a time-based window"),
         (tg.band_join, {"on": [("l", "r")], "within": 1}, "have no order in time"),
     ],

@@ -11,7 +11,7 @@ modules. A native reader reads the result of `joined` or `aggregated` on a separ
 - `aggregates.py`: aggregations, which drop the state of a window once the window is complete.
 - `ordered.py`: reads an input's rows in time order, and checks whether they are already in order.
 - `stretches.py`: finds Parquet row groups that do not overlap in time.
-- `ahead.py`: produces batches on a thread while earlier batches are processed.
+- `ahead.py`: produces batches on a thread while earlier batches are being processed.
 - `sorting.py`: sorts rows with temporary files.
 - `shares.py`: divides the memory limit among the parts of a call.
 - `results.py`: the batches of a result, and tables built from them.

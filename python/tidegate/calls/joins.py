@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_sides
+from tidegate.calls.index import with_names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,12 @@ def batches(
 
 def _taken(arguments: dict[str, Any], *, in_batches: bool) -> tuple[Any, Any, Limits | None]:
     """Remove the inputs and the limits from the arguments and return them."""
+    if isinstance(arguments["right"], _tidegate.Index):
+        arguments.update(with_names_of(arguments["right"], arguments))
+        if arguments["memory_limit"] is not None:
+            message = "memory_limit: the rows of an index are in memory already; omit the limit, "
+            message += "or give the table or the files themselves"
+            raise _tidegate.TidegateError(message)
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     left, right = arguments.pop("left"), arguments.pop("right")
     check_sides(left, right)

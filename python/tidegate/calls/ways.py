@@ -140,9 +140,9 @@ def of_join(
     try:
         reach = bounded_joins.reach_of(query, plan)
     except TidegateError:
-        return Choice(is_sliced=False, why="matching rows may be at any distance in time")
+        return Choice(is_sliced=False, why="matching rows may be any distance apart in time")
     if reach.upper is None or (reach.lower is None and not reach.looks_back):
-        return Choice(is_sliced=False, why="a row may match rows at any distance in time")
+        return Choice(is_sliced=False, why="matching rows may be any distance apart in time")
     return _by_order(tables, SIDES, reach.starts, plan.needed, reads_times=reads_times)
 
 

@@ -99,7 +99,7 @@ class Kept:
 
 
 class Checkpoints:
-    """Writes checkpoints while rows are pushed; the same thread writes the output."""
+    """Writes checkpoints while rows are being pushed; the same thread writes the output."""
 
     def __init__(
         self, kept: Kept, operator: Operator[Any], feeders: Sequence[Feeder], live: Live

@@ -30,7 +30,7 @@ class Feeder(threading.Thread):
         """The position after the last row that was pushed."""
 
         self.pushing = threading.Lock()
-        """Held while rows are pushed. While it is not held, the operator and `place` are
+        """Held while rows are being pushed. While it is not held, the operator and `place` are
         consistent."""
 
         self.failure: BaseException | None = None

@@ -8,8 +8,8 @@ run.
 
 A checkpoint has four steps:
 
-1. While no rows are pushed, all final results are written to the output. Then a snapshot of the
-   operator is taken, together with the positions in the inputs.
+1. While no rows are being pushed, all final results are written to the output. Then a snapshot of
+   the operator is taken, together with the positions in the inputs.
 2. The output is synced (`Live.prepare`).
 3. The state is written under a temporary name and synced. The file is then renamed, which replaces
    the previous state, and the folder is synced.

@@ -107,7 +107,7 @@ def find(address: str, *, mapped: bool) -> Files:
         TidegateError: There is no such file, or the address cannot be reached; the message names
             the address.
     """
-    place = _place(address, mapped=mapped)
+    place = place_of(address, mapped=mapped)
     with naming(place.address, "cannot be read"):
         found = place.filesystem.get_file_info(place.path)
         if found.type == pafs.FileType.Directory:
@@ -134,7 +134,7 @@ def local_files(address: str) -> list[str]:
 # File systems
 
 
-def _place(address: str, *, mapped: bool) -> Place:
+def place_of(address: str, *, mapped: bool) -> Place:
     """Return the file system that an address belongs to, and the path in this file system."""
     if not address:
         message = "the path is empty; "

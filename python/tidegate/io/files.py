@@ -115,7 +115,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
 
 
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
-    """Convert errors that occur while a file is read to errors that name the file."""
+    """Convert errors that occur while a file is being read to errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
@@ -162,18 +162,30 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
             message names the column or the file.
     """
     label = "standard output" if name == STANDARD_STREAM else name
-    with naming(label, f"cannot be written as {layout}"), _sink(name) as file:
-        writer = open_writer(file, name, layout, schema)
-        try:
-            yield writer
+    with (
+        naming(label, f"cannot be written as {layout}"),
+        _sink(name) as file,
+        writer_into(file, name, layout, schema) as writer,
+    ):
+        yield writer
+
+
+@contextmanager
+def writer_into(
+    file: IO[bytes], name: str, layout: Format, schema: pa.Schema
+) -> Iterator[BatchWriter]:
+    """Write a table to an open file, which is incomplete unless the block ends without an error."""
+    writer = open_writer(file, name, layout, schema)
+    try:
+        yield writer
+        writer.close()
+        file.flush()
+    except BaseException:
+        # Closing adds an end mark, which would make a truncated result look complete.
+        send_to_nowhere(file)
+        with suppress(Exception):
             writer.close()
-            file.flush()
-        except BaseException:
-            # Closing adds an end mark, which would make a truncated result look complete.
-            send_to_nowhere(file)
-            with suppress(Exception):
-                writer.close()
-            raise
+        raise
 
 
 def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -> BatchWriter:

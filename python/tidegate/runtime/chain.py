@@ -197,8 +197,8 @@ class Chain:
     def snapshot(self) -> bytes:
         """Return the state of all operators, and the rows in transit between them, as bytes.
 
-        While the snapshot is taken, no batch is in transit between two operators or to the sink.
-        The batches that the sink has received are exactly those that the snapshot records as
+        While the snapshot is being taken, no batch is in transit between two operators or to the
+        sink. The batches that the sink has received are exactly those that the snapshot records as
         returned. A sink can itself take a snapshot. In such a snapshot, the rows that the sink has
         received count as returned.
 

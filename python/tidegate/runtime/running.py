@@ -163,7 +163,7 @@ class Running:
             Whether the thread has ended.
 
         Raises:
-            ClosedError: The operator runs in the process that this one was forked from.
+            ClosedError: The operator is running in the process that this one was forked from.
             Exception: Any exception that the sink or the operator has raised.
         """
         if self._process != os.getpid():

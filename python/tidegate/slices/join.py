@@ -105,8 +105,8 @@ def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple
         raise tidegate.TidegateError(message)
     (left_on, right_on), (lower, upper) = plan.time
     if plan.looks_back or lower is None or upper is None:
-        message = f"tasks: in this {query.function}, matching rows may be at any distance in time; "
-        message += f"give {_advice(query.function)}, or call the function itself"
+        message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
+        message += f"time; give {_advice(query.function)}, or call the function itself"
         raise tidegate.TidegateError(message)
     step = _finest(schemas, ((left_on,), (right_on,)))
     return (Times(left_on, left_on, step), Times(right_on, right_on, step)), (

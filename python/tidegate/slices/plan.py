@@ -1,7 +1,23 @@
-"""The plan of a call: its tasks, and how they divide the work."""
+"""The plan of a call: its tasks, and how they divide the work.
+
+Examples use this plan:
+
+    >>> import pathlib
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import tidegate as tg
+    >>> pq.write_table(pa.table({"ts": range(0, 100, 2)}), "trades.parquet", row_group_size=10)
+    >>> pq.write_table(pa.table({"ts": range(100)}), "quotes.parquet", row_group_size=10)
+    >>> plan = tg.tasks(
+    ...     tg.interval_join, "trades.parquet", "quotes.parquet", on="ts", lower=-2, upper=0,
+    ...     target=1500,
+    ... )
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,7 +26,8 @@ from typing import TYPE_CHECKING, Protocol, overload
 import numpy as np
 import pyarrow as pa
 
-from tidegate import _tidegate
+from tidegate import TidegateError, _tidegate
+from tidegate.io.destinations import file_in, names_in
 from tidegate.io.files import with_wide_indices
 from tidegate.slices.footers import HIGHEST, LOWEST
 from tidegate.slices.task import Part, Range, Rows, Task
@@ -21,6 +38,9 @@ if TYPE_CHECKING:
     from tidegate.slices.cuts import Ranges, Reads
     from tidegate.slices.footers import Groups, Integers, Source, Times
     from tidegate.slices.task import Work
+
+RESULT = re.compile(r"([0-9a-f]{12})-\d{6,}\.parquet")
+"""The name of a file that a task writes: the identity of the plan, and the number of the task."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +79,24 @@ class Side:
 
 
 class Tasks(Sequence[Task]):
-    """The tasks of a plan. Each task is created when it is accessed."""
+    """Tasks of a plan. Each task is created when it is accessed."""
 
-    def __init__(self, plan: TaskPlan) -> None:
+    def __init__(self, plan: TaskPlan, numbers: Sequence[int]) -> None:
         self._plan = plan
+        self._numbers = numbers
 
     def __len__(self) -> int:
-        return len(self._plan._borders) + 1  # noqa: SLF001 - the same module
+        return len(self._numbers)
 
     @overload
     def __getitem__(self, at: int) -> Task: ...
     @overload
     def __getitem__(self, at: slice) -> list[Task]: ...
     def __getitem__(self, at: int | slice) -> Task | list[Task]:
-        numbers = range(len(self))[at]
-        if isinstance(numbers, range):
-            return [self._plan._task(number) for number in numbers]  # noqa: SLF001
-        return self._plan._task(numbers)  # noqa: SLF001
+        made = self._plan._task  # noqa: SLF001 - the same module
+        if isinstance(at, slice):
+            return [made(number) for number in self._numbers[at]]
+        return made(self._numbers[at])
 
 
 class Preparation(Protocol):
@@ -99,7 +120,17 @@ class Call:
 
 
 class TaskPlan:
-    """A call over files, divided into tasks. `tidegate.tasks` makes plans."""
+    """A call over files, divided into tasks. `tidegate.tasks` makes plans.
+
+    Example:
+        >>> len(plan.tasks), sum(task.run().read_all().num_rows for task in plan.tasks)
+        (2, 148)
+        >>> plan.schema.names
+        ['ts', 'ts_right']
+    """
+
+    schema: pa.Schema
+    """The columns of the result."""
 
     def __init__(self, call: Call, cut: Integers, sides: Sequence[Side]) -> None:
         self.schema = with_wide_indices(call.schema)
@@ -121,14 +152,27 @@ class TaskPlan:
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks, in time order."""
-        return Tasks(self)
+        """The tasks, in time order.
+
+        Example:
+            >>> [task.number for task in plan.tasks]
+            [0, 1]
+        """
+        return Tasks(self, range(len(self._borders) + 1))
 
     @property
     def stages(self) -> list[Sequence[Preparation] | Tasks]:
         """The stages of the plan; the tasks are the last one, and most plans have no others.
 
         All objects in a stage can run at the same time, after the previous stage has finished.
+
+        Example:
+            >>> *before, tasks = plan.stages
+            >>> for stage in before:
+            ...     for preparation in stage:
+            ...         preparation.run()
+            >>> len(before), len(tasks)
+            (0, 2)
         """
         return [*self._call.preparations, self.tasks]
 
@@ -143,7 +187,7 @@ class TaskPlan:
         size = int(self._sizes[number])
         return Task(
             number=number,
-            name=f"{self._id}-{number:06d}.parquet",
+            name=self._name(number),
             schema=self.schema,
             row_groups=sum(len(found) for _, found in reads),
             rows=sum(int(groups.rows[found].sum()) for groups, found in reads),
@@ -154,8 +198,50 @@ class TaskPlan:
             _inputs=tuple(side.rows(number, own) for side in self._sides),
         )
 
+    def missing(self, folder: str | os.PathLike[str]) -> Tasks:
+        """Return the tasks whose files are not in a folder yet, in time order.
+
+        Run these tasks to resume a plan that was interrupted. The plan may have been made again: as
+        long as files and arguments are the same, the tasks are the same, too.
+
+        Example:
+            >>> pathlib.Path("pairs").mkdir()
+            >>> path = plan.tasks[0].write("pairs")
+            >>> [task.number for task in plan.missing("pairs")]
+            [1]
+
+        Args:
+            folder: The path or URL that was passed to `Task.write`. The folder need not exist yet.
+
+        Raises:
+            TidegateError: The folder contains the files of another plan, or cannot be listed.
+        """
+        folder = os.fspath(folder)
+        found = names_in(folder)
+        for name in sorted(found):
+            of = RESULT.fullmatch(name)
+            if of is not None and of[1] != self._id:
+                message = f"{file_in(folder, name)}: belongs to another plan, because files, "
+                message += (
+                    "arguments or target have changed since; write each plan to its own folder"
+                )
+                raise TidegateError(message)
+        numbers = range(len(self._borders) + 1)
+        return Tasks(self, [number for number in numbers if self._name(number) not in found])
+
+    def _name(self, number: int) -> str:
+        return f"{self._id}-{number:06d}.parquet"
+
     def digest(self, parts: Iterable[_tidegate.Digest]) -> _tidegate.Digest:
         """Combine the digests of the tasks' results, in the order of the tasks.
+
+        Example:
+            >>> def digested(task):
+            ...     digest = tg.Digest(task.schema)
+            ...     digest.update(task.run())
+            ...     return digest
+            >>> plan.digest(map(digested, plan.tasks)).rows
+            148
 
         Args:
             parts: The digest of each task's result, as a `tidegate.Digest`.
@@ -169,7 +255,12 @@ class TaskPlan:
         return whole
 
     def explain(self) -> str:
-        """Explain the plan: the call, the slices, and what the tasks read."""
+        """Explain the plan: the call, the slices, and what the tasks read.
+
+        Example:
+            >>> print(plan.explain().splitlines()[-2])
+              left       1 file, 5 row groups, 50 rows, ... bytes...
+        """
         lines = [self._call.explanation.rstrip("\n"), self._of_tasks()]
         lines += [self._of_side(side) for side in self._sides]
         return "\n".join(lines)
@@ -186,5 +277,5 @@ class TaskPlan:
         line = f"  {side.source.name:<10} {files:,} file{'s' * (files != 1)}, "
         line += f"{len(groups):,} row groups, {int(groups.rows.sum()):,} rows, {size:,} bytes"
         if read > size:
-            line += f"; {100 * (read - size) / size:.2g} % of them are read by more than one task"
+            line += f"; the tasks read {read / size:.3g} times as many"
         return line

@@ -1,7 +1,21 @@
-"""Reads the rows of a slice, and returns or writes the result of a task."""
+"""Reads the rows of a slice, and returns or writes the result of a task.
+
+Examples use this plan:
+
+    >>> import pathlib
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import tidegate as tg
+    >>> pq.write_table(pa.table({"ts": [10, 20, 30], "price": [1.0, 2.0, 3.0]}), "trades.parquet")
+    >>> pq.write_table(pa.table({"ts": [8, 19, 29], "bid": [9, 8, 7]}), "quotes.parquet")
+    >>> plan = tg.tasks(
+    ...     tg.interval_join, "trades.parquet", "quotes.parquet", on="ts", lower=-2, upper=0
+    ... )
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,7 +24,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from tidegate.bounded.ordered import LOWEST, places
-from tidegate.io.files import Format, batch_writer, converted, reading
+from tidegate.io.destinations import file_in, written_whole
+from tidegate.io.files import Format, converted, reading
 from tidegate.io.open_tables import checked
 from tidegate.io.pruning import step_of
 
@@ -141,6 +156,11 @@ class Task:
 
     Tasks can be pickled, and can run in any process that can read the files. A task returns the
     same rows in the same order each time it runs.
+
+    Example:
+        >>> [task] = plan.tasks
+        >>> task.number, task.row_groups, task.rows, task.share
+        (0, 2, 6, 1.0)
     """
 
     number: int
@@ -171,6 +191,10 @@ class Task:
     def run(self) -> pa.RecordBatchReader:
         """Run the task, and return its part of the result, batch by batch.
 
+        Example:
+            >>> plan.tasks[0].run().read_all()["bid"].to_pylist()
+            [9, 8, 7]
+
         Raises:
             TidegateError: A file has changed since the plan was made, or cannot be read.
         """
@@ -183,23 +207,28 @@ class Task:
                 same = batch.schema.equals(self.schema)
                 yield batch if same else converted(batch, self.schema)
 
-    def write(self, folder: str) -> str:
+    def write(self, folder: str | os.PathLike[str]) -> str:
         """Run the task, and write its part of the result to a Parquet file.
 
         The file appears under its name only when it is complete. If the task runs again, its file
         is replaced by one with the same rows.
 
+        Example:
+            >>> pathlib.Path("pairs").mkdir()
+            >>> pq.read_table(plan.tasks[0].write("pairs")).num_rows
+            3
+
         Args:
-            folder: An existing folder.
+            folder: An existing folder, or the URL of a folder, such as "s3://bucket/result".
 
         Returns:
-            The path of the file.
+            The path or URL of the file.
 
         Raises:
             TidegateError: The task failed, or the file cannot be written.
         """
-        path = f"{folder}/{self.name}"
-        with batch_writer(path, Format.PARQUET, self.schema) as writer:
+        address = file_in(os.fspath(folder), self.name)
+        with written_whole(address, Format.PARQUET, self.schema) as writer:
             for batch in self._batches():
                 writer.write_batch(batch)
-        return path
+        return address

@@ -209,24 +209,24 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
             text.
-        partitions: The number of partitions. The default depends on the number of cores and rows.
-            For streams, this is the number of buckets into which keys are divided: by default, the
-            value of `spark.sql.shuffle.partitions`, but at most 64. A restarted query must use the
-            same number.
-        parallelism: The method for dividing rows among tasks. `files`: each task reads the rows of
-            its time slice from Parquet files itself, so no rows pass through Spark except results.
-            The streams must be files, or DataFrames that only select columns of Parquet files and
-            compare them with constants. The files must contain statistics of the times. `key`: rows
-            are divided into buckets by key. No rows are sampled, and a heavy key results in a heavy
-            task. `time`: rows are divided into time slices, and rows whose windows cross a border
-            are copied. `hybrid`: rows are divided into buckets by key, and heavy keys are split by
-            time. `auto`: the division whose fullest partition has the fewest rows in a sample.
-            Sessions are divided only by key. Without `by`, a single task processes all sessions.
-            For streams, `auto` is `key` with `by`. Without `by`, `auto` distributes the rows over
-            all buckets if results do not depend on row order, and one task merges the aggregates
-            from all buckets. Otherwise, `auto` is `time`, which assigns time slices to the buckets
-            in turn. A slice is eight times as long as a window, and a single task processes all
-            rows in a slice.
+        partitions: The number of partitions. The default depends on the number of cores and the
+            number of rows. For streams, this is the number of buckets into which keys are divided:
+            by default, the value of `spark.sql.shuffle.partitions`, but at most 64. A restarted
+            query must use the same number.
+        parallelism: The method for dividing rows among tasks. `key`: rows are divided into buckets
+            by key. No rows are sampled, and a heavy key results in a heavy task. `time`: rows are
+            divided into time slices, and rows whose windows cross a border are copied. `hybrid`:
+            rows are divided into buckets by key, and heavy keys are split by time. `auto`: the
+            division whose fullest partition has the fewest rows in a sample. Sessions are divided
+            only by key. Without `by`, a single task processes all sessions. For streams, `auto` is
+            `key` with `by`. Without `by`, `auto` distributes the rows over all buckets if results
+            do not depend on row order, and one task merges the aggregates from all buckets.
+            Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
+            is eight times as long as a window, and a single task processes all rows in a slice.
+            `files`: each task reads the rows of its time slice from Parquet files itself, so no
+            rows pass through Spark except results. The streams must be files, or DataFrames that
+            only select columns of Parquet files and compare them with constants. The files must
+            contain statistics of the times. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct with two
             fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns

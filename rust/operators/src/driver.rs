@@ -164,7 +164,8 @@ impl Driver {
         let (other, found) = (Mutex::new(Some(other)), Mutex::new(None));
         let of = WorkOf::here();
         let run_other = || {
-            let other = other.lock().expect("the lock is held only while work is taken").take();
+            let other =
+                other.lock().expect("the lock is held only while work is being taken").take();
             if let Some(other) = other {
                 let outcome = of.clone().during(other);
                 *found.lock().expect("no thread panics while it holds the lock") = Some(outcome);
@@ -432,7 +433,7 @@ fn helper_name(nth: usize) -> String {
     format!("tidegate-{nth}")
 }
 
-/// Returns the name of the thread that runs an operator's long calls.
+/// Returns the name of the thread that runs an operator's long-running calls.
 fn background_name(_: usize) -> String {
     "tidegate-bg".into()
 }
@@ -520,8 +521,8 @@ fn spawn_some<'scope, R: Send + 'scope, W: FnOnce() -> R + Send + 'scope>(
 
 /// Runs `work` on a new thread, and returns a receiver for the outcome.
 ///
-/// While the work runs, the caller can react to other events. The caller can also return before the
-/// work ends.
+/// While the work is running, the caller can react to other events. The caller can also return
+/// before the work ends.
 pub fn in_background<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<Receiver<std::thread::Result<T>>> {

@@ -121,6 +121,9 @@ mod _tidegate {
     use super::inputs::arguments::byte_count;
 
     #[pymodule_export]
+    use super::inputs::index::Index;
+
+    #[pymodule_export]
     use super::inputs::rows::{InputRows, is_arrow};
 
     #[pymodule_export]

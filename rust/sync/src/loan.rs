@@ -100,9 +100,9 @@ impl Drop for TakeBack<'_> {
     }
 }
 
-/// Lends `work` while `during` runs. `during` can pass the loan to other threads. Returns once no
-/// thread is doing the work. If one of these threads panics, the panic is resumed on the owner's
-/// thread.
+/// Lends `work` while `during` is running. `during` can pass the loan to other threads. Returns
+/// once no thread is doing the work. If one of these threads panics, the panic is resumed on the
+/// owner's thread.
 ///
 /// ```
 /// use tidegate_sync::{Counter, lend};

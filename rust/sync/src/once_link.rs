@@ -3,8 +3,8 @@
 //!
 //! Reference counts alone free the list, starting with its oldest element. A link owns one
 //! reference count of its target. A reader holds a reference count on the element that it reads. An
-//! element's link lives as long as the element. A value therefore cannot be freed while it is read
-//! through a link.
+//! element's link lives as long as the element. A value therefore cannot be freed while it is being
+//! read through a link.
 //!
 //! ```text
 //! reader ─▶ element ─▶ element ─▶ element ─▶ (empty: the next `set` wins here)

@@ -141,7 +141,7 @@ pub(crate) enum Way {
     /// One thread feeds all sources in turn, under a memory limit. Refused rows are pushed again
     /// after results have been taken. If they are refused again, the limit is raised.
     Limited(usize),
-    /// Each source is fed by its own thread, while results are taken.
+    /// Each source is fed by its own thread, while results are being taken.
     AtOnce,
 }
 

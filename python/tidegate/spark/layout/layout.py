@@ -172,7 +172,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Places:
-    """Buckets with their partitions, and the row counts that a sample predicts.
+    """Buckets with their partitions and the row counts predicted from a sample.
 
     `rows` is the number of rows in both inputs, and `sent` also counts copies. `fullest` is the
     number of rows in the fullest partition.

@@ -55,5 +55,5 @@ def exact_ends(native: JoinPlan) -> Ends:
     """Return the smallest and largest distance between matching rows, inclusive."""
     lower, upper = native.distances
     if lower is None or upper is None:
-        bug("a join needs two ends to use bins")
+        bug("a join needs two bounds to use bins")
     return Ends(lower, upper)

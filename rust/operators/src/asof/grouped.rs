@@ -1,107 +1,91 @@
-//! Finds partners if a side is not in time order. The left and right groups for each key are
-//! traversed at the same time.
+//! Finds partners if the right rows are grouped by key. The right group of a key is traversed while
+//! the key's left rows are followed in time order.
 
-use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::pages::Pages;
 
 use super::{AsOf, Toward};
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use crate::order::{Groups, JoinColumns, gallop};
-
-/// The number of left rows per task. Tasks are small enough for threads to notice a stop soon and
-/// to finish at about the same time.
-const TASK_ROWS: usize = 1 << 16;
+use crate::order::{Follow, Groups, JoinColumns, follow, gallop};
 
 /// Returns the partner of each left row.
 pub(super) fn partners(
     left: JoinColumns<'_>,
-    right: JoinColumns<'_>,
+    right: &Groups<'_>,
     key_count: usize,
     asof: &AsOf,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
-    let right = Groups::new(right, key_count, driver)?;
-    let rows = left.ts.len();
-    let left = Groups::new(left, key_count, driver)?;
-    let mut found = Pages::<Run>::unwritten(left.starts[left.starts.len() - 1] as usize);
-    let tasks = found.chunks_mut(TASK_ROWS).enumerate().collect();
-    driver.map(tasks, |(task, found): (usize, &mut [Slot<Run>])| {
-        follow(&left, &right, asof, task * TASK_ROWS, found);
-    })?;
-    let found = found.written();
-    drop(right);
-    if left.numbers().is_none() {
-        return Ok(found);
-    }
-    let mut runs = Pages::unwritten(rows);
-    left.put_by_row(found, &mut runs, driver)?;
-    Ok(runs.written())
+    follow(left, key_count, &GroupTraversal { right, asof }, driver)
 }
 
-/// Finds the partners of the left rows at positions from `first` onwards.
-fn follow(
-    left: &Groups<'_>,
-    right: &Groups<'_>,
-    asof: &AsOf,
-    first: usize,
-    found: &mut [Slot<Run>],
-) {
-    // The last nonempty group that starts at or before the first position.
-    let mut key = left.starts.partition_point(|&start| start as usize <= first) - 1;
-    let mut group = Group::new(right, key);
-    let (right_ts, numbers) = (right.ts(), right.numbers());
-    let left_ts = &left.ts()[first..first + found.len()];
-    for ((place, found), &ts) in (first..).zip(found).zip(left_ts) {
-        while left.starts[key + 1] as usize <= place {
-            key += 1;
-            group = Group::new(right, key);
-        }
-        let near = |place: Option<u32>| {
-            let place = place?;
-            let distance = right_ts[place as usize].abs_diff(ts);
-            asof.admits(distance).then_some((distance, place))
+/// Moves through a key's right rows from one left row to the next.
+struct GroupTraversal<'a> {
+    right: &'a Groups<'a>,
+    asof: &'a AsOf,
+}
+
+/// Positions in a key's right rows.
+#[derive(Clone, Copy, Default)]
+struct GroupPlace {
+    /// The end of the rows before a left row.
+    past: u32,
+    /// The start of the rows after a left row.
+    future: u32,
+}
+
+impl Follow for GroupTraversal<'_> {
+    type Place = GroupPlace;
+    type Output = Run;
+
+    fn begin(&self, key: u32) -> GroupPlace {
+        let start = self.right.starts[key as usize];
+        GroupPlace { past: start, future: start }
+    }
+
+    #[inline]
+    fn next(&self, place: &mut GroupPlace, key: u32, _row: usize, ts: i64) -> Run {
+        let (start, end) = (self.right.starts[key as usize], self.right.starts[key as usize + 1]);
+        let group = Group { ts: &self.right.ts()[..end as usize], start };
+        let near = |found: Option<u32>| {
+            let found = found?;
+            let distance = group.ts[found as usize].abs_diff(ts);
+            self.asof.admits(distance).then_some((distance, found))
         };
-        let sides = asof.sides().iter();
+        let sides = self.asof.sides().iter();
         // The first of the nearest partners, which is on the side that wins ties.
         let nearest = sides
-            .filter_map(|&toward| near(group.partner(toward, ts, asof.exact)))
+            .filter_map(|&toward| near(group.partner(place, toward, ts, self.asof.exact)))
             .min_by_key(|&(distance, _)| distance);
-        found.set(nearest.map_or_else(Run::default, |(_, place)| {
-            Run::of_partner(numbers.map_or(place, |numbers| numbers[place as usize]))
-        }));
+        let numbers = self.right.numbers();
+        nearest.map_or_else(Run::default, |(_, found)| {
+            Run::of_partner(numbers.map_or(found, |numbers| numbers[found as usize]))
+        })
     }
 }
 
-/// A group of right rows, which is traversed for left rows in time order.
+/// A group of right rows.
 struct Group<'a> {
     /// The times of the rows up to the group's end.
     ts: &'a [i64],
     start: u32,
-    /// The end of the rows before a left row and the start of the rows after it.
-    past: u32,
-    future: u32,
 }
 
-impl<'a> Group<'a> {
-    fn new(rows: &'a Groups<'_>, key: usize) -> Self {
-        let (start, end) = (rows.starts[key], rows.starts[key + 1]);
-        Group { ts: &rows.ts()[..end as usize], start, past: start, future: start }
-    }
-
+impl Group<'_> {
     /// Returns the position of the first row found when moving in one direction from `ts`. The time
-    /// must not be earlier than in the previous call.
+    /// must not be earlier than the one that led to `place`.
     #[inline]
-    fn partner(&mut self, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
+    fn partner(&self, place: &mut GroupPlace, toward: Toward, ts: i64, exact: bool) -> Option<u32> {
         let not_after = |from: u32| gallop(self.ts, from, |other| other <= ts);
         let before = |from: u32| gallop(self.ts, from, |other| other < ts);
         match toward {
             Toward::Past => {
-                self.past = if exact { not_after(self.past) } else { before(self.past) };
-                (self.past > self.start).then(|| self.past - 1)
+                place.past = if exact { not_after(place.past) } else { before(place.past) };
+                (place.past > self.start).then(|| place.past - 1)
             }
             Toward::Future => {
-                self.future = if exact { before(self.future) } else { not_after(self.future) };
-                ((self.future as usize) < self.ts.len()).then_some(self.future)
+                place.future = if exact { before(place.future) } else { not_after(place.future) };
+                ((place.future as usize) < self.ts.len()).then_some(place.future)
             }
         }
     }

@@ -26,9 +26,11 @@
 //! | `strategy.rs` | which right rows can be partners |
 //! | `ordered.rs` | partners if both sides are in time order |
 //! | `grouped.rs` | partners if a side is not in time order |
+//! | `indexed.rs` | partners among the rows of an index |
 //! | `rounds.rs` | partners that satisfy a predicate |
 
 mod grouped;
+mod indexed;
 mod ordered;
 mod rounds;
 mod strategy;
@@ -39,7 +41,8 @@ use tidegate_structures::memory::partition::ranges;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join;
 use crate::matches::{MAX_ROWS, Matches, Run};
-use crate::order::{JoinColumns, are_sorted};
+use crate::order::{Groups, JoinColumns, are_sorted};
+pub use indexed::asof_join_in;
 pub use rounds::Rounds;
 pub(crate) use strategy::Toward;
 pub use strategy::{AsOf, Strategy};
@@ -96,7 +99,8 @@ pub fn asof_join(
         }
         nearest(of_sides, left.ts, right.ts, driver)?
     } else {
-        grouped::partners(left, right, key_count, asof, driver)?
+        let right = Groups::new(right, key_count, driver)?;
+        grouped::partners(left, &right, key_count, asof, driver)?
     };
     Ok(Matches::of_partners(runs, right.ts.len()))
 }

@@ -7,6 +7,7 @@
 //! of rows that are too early is then computed from the counts at the nearest tile.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::{
@@ -94,7 +95,7 @@ pub(super) fn merge(
     )?;
     // Rows without a key have no position.
     let numbers = numbers.written_upto(starts.last().map_or(0, |&end| end as usize));
-    Ok((Matches::new(runs.written(), Some(numbers), true, right.ts.len()), starts))
+    Ok((Matches::new(runs.written(), Some(Arc::new(numbers)), true, right.ts.len()), starts))
 }
 
 /// The right rows that are too early for all left rows in a part.

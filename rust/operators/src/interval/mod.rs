@@ -38,10 +38,12 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `sweep.rs` | finds the matches of each left row |
+//! | `indexed.rs` | finds matches among the rows of an index |
 //! | `merge.rs` | groups and sweeps sorted inputs in one pass, part by part |
 //! | `partners.rs` | the matches as runs over which aggregates are computed |
 //! | `streaming/` | the interval join of rows that arrive epoch by epoch |
 
+mod indexed;
 mod merge;
 mod partners;
 pub mod streaming;
@@ -52,6 +54,7 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::interval::LeftReach;
 use crate::rows::{Interval, RowEnds};
+pub use indexed::interval_join_in;
 pub(crate) use partners::{Panes, pane_begin, pane_borders, pane_end};
 pub use partners::{PartnerColumns, Partners, interval_partners};
 pub(crate) use sweep::sweep;
@@ -167,7 +170,7 @@ fn find_in_groups(
     let mut groups = Groups::new(right, key_count, driver)?;
     let runs = sweep(left, &groups, key_count, reach, driver)?;
     let (ascending, is_sorted) = (groups.ascending(), groups.is_sorted());
-    let starts = std::mem::take(&mut groups.starts);
+    let starts = std::mem::take(&mut groups.starts).into_owned();
     let matches = Matches::new(runs, groups.into_numbers(), ascending, right.ts.len());
     Ok(GroupMatches { matches, starts, is_sorted })
 }

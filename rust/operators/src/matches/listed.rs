@@ -1,5 +1,7 @@
 //! Creates matches from pairs in any order.
 
+use std::sync::Arc;
+
 use tidegate_structures::memory::pages::Pages;
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
@@ -54,6 +56,6 @@ impl Matches {
                 rows[(run.start - first) as usize..(run.end - first) as usize].sort_unstable();
             }
         })?;
-        Ok(Matches::new(runs, Some(rows), true, right_rows))
+        Ok(Matches::new(runs, Some(Arc::new(rows)), true, right_rows))
     }
 }

@@ -86,7 +86,7 @@ pub struct Matches {
     /// The number of the first left row.
     first_left: u32,
     /// The numbers of the right rows. `None` if positions are row numbers.
-    rows: Option<Pages<u32>>,
+    rows: Option<Arc<Pages<u32>>>,
     /// `true` if the row numbers in each run are in ascending order.
     ascending: bool,
     right_rows: usize,
@@ -112,7 +112,7 @@ impl Matches {
     /// order.
     pub(crate) fn new(
         runs: Pages<Run>,
-        rows: Option<Pages<u32>>,
+        rows: Option<Arc<Pages<u32>>>,
         ascending: bool,
         right_rows: usize,
     ) -> Self {
@@ -147,7 +147,7 @@ impl Matches {
 
     /// Returns the right rows that match each left row. The matches must be listed in row order.
     pub fn rows_of_each(&self) -> impl Iterator<Item = &[u32]> {
-        let rows = self.rows.as_deref().expect("the matches are listed");
+        let rows = self.rows().expect("the matches are listed");
         self.runs.iter().map(move |run| &rows[run.start as usize..run.end as usize])
     }
 
@@ -164,7 +164,7 @@ impl Matches {
 
     /// Returns the row number at each position, or `None` if positions are row numbers.
     pub(crate) fn rows(&self) -> Option<&[u32]> {
-        self.rows.as_deref()
+        self.rows.as_ref().map(|rows| &rows[..])
     }
 
     /// Returns the number of positions.
@@ -309,7 +309,7 @@ impl Matches {
         Ok(Ok(Matches {
             runs,
             first_left,
-            rows: Some(rows),
+            rows: Some(Arc::new(rows)),
             ascending: true,
             right_rows: self.right_rows,
             are_partners: false,

@@ -126,8 +126,11 @@ impl Output {
     /// Panics if the range exceeds the result.
     pub fn list<R>(&self, rows: Range<u64>, take: impl FnOnce(&Pairs) -> R) -> R {
         assert!(rows.end <= self.rows(), "rows of the result");
-        let scratch =
-            || self.scratch.lock().expect("the lock is held only while items are pushed or popped");
+        let scratch = || {
+            self.scratch
+                .lock()
+                .expect("the lock is held only while items are being pushed or popped")
+        };
         let mut pairs = scratch().pop().unwrap_or_default();
         self.fill(rows, &mut pairs);
         let result = take(&pairs);

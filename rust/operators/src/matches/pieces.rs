@@ -2,6 +2,7 @@
 //! rows.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::split_buckets;
@@ -74,7 +75,7 @@ impl Matches {
         Ok(Matches {
             runs: runs.written(),
             first_left,
-            rows: Some(rows.written()),
+            rows: Some(Arc::new(rows.written())),
             ascending: true,
             right_rows,
             are_partners: false,

@@ -1,6 +1,7 @@
 //! Keeps the matches that satisfy a condition made up of comparisons and bands.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
@@ -26,8 +27,8 @@ impl Matches {
     /// `None`.
     pub fn window(&self, terms: &[Term]) -> Option<ScanColumns> {
         let rows = self.rows.as_ref().map_or(self.right_rows, |rows| rows.len());
-        let mut window = ScanColumns::new(terms, Side::Right, self.rows.as_deref(), rows)?;
-        window.tune(terms, Side::Right, self.rows.as_deref(), self.runs.len());
+        let mut window = ScanColumns::new(terms, Side::Right, self.rows(), rows)?;
+        window.tune(terms, Side::Right, self.rows(), self.runs.len());
         Some(window)
     }
 
@@ -104,7 +105,7 @@ impl Matches {
         Ok(Matches {
             runs,
             first_left,
-            rows: Some(rows),
+            rows: Some(Arc::new(rows)),
             ascending: true,
             right_rows: self.right_rows,
             are_partners: false,

@@ -1,6 +1,8 @@
 //! Groups the rows on one side by key, in time order within each key.
 
+use std::borrow::Cow;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use bytemuck::Pod;
 use tidegate_structures::memory;
@@ -25,12 +27,75 @@ impl<T: Pod + Default + Send + Sync> Value for T {}
 #[derive(Debug)]
 pub(crate) struct Groups<'a> {
     /// The position at which each key's rows start, followed by the number of rows that have a key.
-    pub(crate) starts: Vec<u32>,
+    pub(crate) starts: Cow<'a, [u32]>,
     ts: Times<'a>,
     /// The row numbers. `None` if positions are row numbers.
-    numbers: Option<Pages<u32>>,
+    numbers: Option<Arc<Pages<u32>>>,
     ascending: bool,
     is_sorted: bool,
+}
+
+/// The rows on a side, grouped by key and sorted by time, for many joins.
+///
+/// ```
+/// use tidegate_operators::driver::{Driver, Stopped};
+/// use tidegate_operators::order::{JoinColumns, SideIndex};
+/// use tidegate_sync::Stop;
+///
+/// let side = JoinColumns { ts: &[20, 10, 30], keys: Some(&[1, 0, 0]) };
+/// let index = SideIndex::new(side, 2, &Driver::new(1, Stop::default()))?;
+/// assert_eq!((index.rows(), index.key_count()), (3, 2));
+/// # Ok::<(), Stopped>(())
+/// ```
+#[derive(Debug)]
+pub struct SideIndex {
+    starts: Vec<u32>,
+    ts: Pages<i64>,
+    numbers: Option<Arc<Pages<u32>>>,
+    ascending: bool,
+    is_sorted: bool,
+    rows: usize,
+}
+
+impl SideIndex {
+    /// Groups the rows of `side`, whose keys must be below `key_count`.
+    pub fn new(side: JoinColumns<'_>, key_count: usize, driver: &Driver) -> Result<Self, Stopped> {
+        let Groups { starts, ts, numbers, ascending, is_sorted } =
+            Groups::new(side, key_count, driver)?;
+        let ts = match ts {
+            Times::Borrowed(ts) => Pages::copied(ts),
+            Times::Owned(ts) => ts,
+        };
+        let starts = starts.into_owned();
+        Ok(SideIndex { starts, ts, numbers, ascending, is_sorted, rows: side.ts.len() })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of keys.
+    pub fn key_count(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The number of bytes.
+    pub fn bytes(&self) -> usize {
+        let of_numbers = self.numbers.as_ref().map_or(0, |numbers| size_of_val(&numbers[..]));
+        size_of_val(&self.starts[..]) + size_of_val(&self.ts[..]) + of_numbers
+    }
+
+    /// Returns the rows in groups.
+    pub(crate) fn groups(&self) -> Groups<'_> {
+        Groups {
+            starts: Cow::Borrowed(&self.starts),
+            ts: Times::Borrowed(&self.ts),
+            numbers: self.numbers.clone(),
+            ascending: self.ascending,
+            is_sorted: self.is_sorted,
+        }
+    }
 }
 
 /// Times, either in their original order or sorted.
@@ -64,17 +129,18 @@ impl<'a> Groups<'a> {
         };
         let sorted = sort_side(keys, side.ts, key_count, is_sorted, true, driver)?;
         let SortedRows { starts, ts, numbers, ascending } = sorted;
+        let (starts, numbers) = (Cow::Owned(starts), numbers.map(Arc::new));
         Ok(Groups { starts, ts: Times::Owned(ts), numbers, ascending, is_sorted })
     }
 
     fn of_one_key(ts: &'a [i64], is_sorted: bool, driver: &Driver) -> Result<Self, Stopped> {
-        let starts = vec![0, ts.len() as u32];
+        let starts = Cow::Owned(vec![0, ts.len() as u32]);
         if is_sorted {
             let ts = Times::Borrowed(ts);
             return Ok(Groups { starts, ts, numbers: None, ascending: true, is_sorted });
         }
         let (sorted_ts, numbers) = sort_rows(ts, true, driver)?;
-        let ts = Times::Owned(sorted_ts);
+        let (ts, numbers) = (Times::Owned(sorted_ts), numbers.map(Arc::new));
         Ok(Groups { starts, ts, numbers, ascending: false, is_sorted })
     }
 
@@ -85,7 +151,7 @@ impl<'a> Groups<'a> {
 
     /// Returns the row numbers, group by group, or `None` if positions are row numbers.
     pub(crate) fn numbers(&self) -> Option<&[u32]> {
-        self.numbers.as_deref()
+        self.numbers.as_ref().map(|numbers| &numbers[..])
     }
 
     /// Returns whether each key's row numbers are in ascending order.
@@ -98,7 +164,7 @@ impl<'a> Groups<'a> {
         self.is_sorted
     }
 
-    pub(crate) fn into_numbers(self) -> Option<Pages<u32>> {
+    pub(crate) fn into_numbers(self) -> Option<Arc<Pages<u32>>> {
         self.numbers
     }
 

@@ -6,20 +6,26 @@
 //! | `sort.rs` | sorts rows by time, for any distribution of times |
 //! | `follow.rs` | follows the rows of each key in time order |
 //! | `directory.rs` | looks up the positions of unsorted rows |
+//! | `search.rs` | finds the positions of a few rows |
 //! | `merge.rs` | merges the rows of sorted runs |
 
 mod directory;
 mod follow;
 mod group;
 pub mod merge;
+mod search;
 mod sort;
+
+use std::sync::Arc;
 
 use tidegate_structures::memory::pages::Pages;
 
 use crate::driver::{Driver, Stopped};
 pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
+pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
+pub(crate) use search::{Search, is_searched, search};
 pub(crate) use sort::sort_groups;
 
 /// The columns of one side that determine which rows match.
@@ -36,7 +42,8 @@ pub struct JoinColumns<'a> {
 /// Returns the row numbers in time order, or `None` if the rows are already in time order. Rows
 /// with equal times are ordered by row number.
 pub fn time_order(ts: &[i64], driver: &Driver) -> Result<Option<Pages<u32>>, Stopped> {
-    Ok(Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers())
+    let numbers = Groups::new(JoinColumns { ts, keys: None }, 1, driver)?.into_numbers();
+    Ok(numbers.map(|numbers| Arc::into_inner(numbers).expect("the only owner")))
 }
 
 /// Searches like [`gallop`], but is meant for moves of only a few positions. No branch depends on

@@ -31,7 +31,7 @@
 //! The ends and row numbers of the right side are copied, which takes 12 bytes per row. Lists take
 //! up to 4 bytes per row. A window takes 16 bytes, and there is one window per key, plus at most
 //! one per eight rows. A left row takes 8 bytes. A pair takes 4 bytes, or 8 bytes while a page is
-//! assembled. Row numbers have 32 bits.
+//! being assembled. Row numbers have 32 bits.
 //!
 //! # Sources
 //!

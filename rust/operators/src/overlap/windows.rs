@@ -9,6 +9,8 @@
 //! list has no more entries than the number of rows that have ended in the current window. So the
 //! lists together have no more entries than there are rows.
 
+use std::sync::Arc;
+
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::Pages;
 
@@ -54,7 +56,7 @@ pub(super) struct OverlapWindows {
     /// The end of the row at each position.
     ends: Pages<i64>,
     /// The number of the row at each position. `None` if positions are row numbers.
-    numbers: Option<Pages<u32>>,
+    numbers: Option<Arc<Pages<u32>>>,
     /// `true` if each key's row numbers are in ascending order.
     ascending: bool,
 }

@@ -106,9 +106,9 @@ impl Wide for f64 {
 
 impl Order {
     /// Returns a comparison with a constant that is equivalent to `holds` for all integers. There
-    /// must be a limit such that `holds` is true either exactly for the integers from the limit
-    /// upward, or exactly for the integers up to the limit. Returns `None` if `holds` is true for
-    /// all integers or for none.
+    /// must be a limit such that `holds` is true either for exactly the integers at or above it, or
+    /// for exactly the integers at or below it. Returns `None` if `holds` is true for all integers
+    /// or for none.
     pub fn turn_of_whole(holds: impl Fn(i64) -> bool) -> Option<(Order, i64)> {
         turn(0, holds)
     }

@@ -76,7 +76,7 @@ impl<T> KeptColumn<T> {
         &mut self.values[self.gone..]
     }
 
-    /// Appends the values of more rows.
+    /// Appends the values from additional rows.
     pub fn extend(&mut self, values: impl IntoIterator<Item = T>) {
         self.values.extend(values);
     }

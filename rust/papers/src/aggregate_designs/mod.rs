@@ -1,4 +1,4 @@
-//! The designs of the multiway aggregation paper. They differ in which threads merge rows and
+//! The designs from the multiway aggregation paper. They differ in which threads merge rows and
 //! update windows.
 //!
 //! ```text

@@ -20,7 +20,7 @@ pub(super) struct Node<T> {
     start: i64,
     /// The value, until it is taken.
     value: RaceCell<Option<T>>,
-    /// The next node on each level that this node has.
+    /// For each of this node's levels, the next node on that level.
     next: Box<[AtomicPtr<Node<T>>]>,
 }
 

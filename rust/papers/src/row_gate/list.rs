@@ -71,7 +71,8 @@ impl ScaleGate {
         }
         let shared = Arc::new(GateState::new(sources, Budget::new(limit)));
         let cells: Vec<_> = (0..sources).map(|_| Arc::new(PromiseCell::new(i64::MIN))).collect();
-        // A reader is created first, because it holds the head while the other handles are created.
+        // A reader is created first, because it holds the head while the other handles are being
+        // created.
         let seed = Reader::seed(&shared, &cells);
         let readers = (0..readers).map(|_| seed.fork()).collect();
         let place = ListPlace::at(shared.head());

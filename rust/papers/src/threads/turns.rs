@@ -42,7 +42,7 @@ pub fn take_turns<T: FnMut() -> Turn + Send>(
         (0..threads).map(|_| Mutex::new(tasks.by_ref().take(share).collect())).collect();
     let take = |&nth: &usize| {
         std::mem::take(
-            &mut *shares[nth].lock().expect("the lock is held only while tasks are taken"),
+            &mut *shares[nth].lock().expect("the lock is held only while tasks are being taken"),
         )
     };
     let outcome = Mutex::new(Ok(()));

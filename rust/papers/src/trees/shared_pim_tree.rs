@@ -103,7 +103,7 @@ impl SharedPimTree {
     ///
     /// # Panics
     ///
-    /// Panics if the numbers of keys and positions differ.
+    /// Panics unless there are as many keys as positions.
     pub fn locate(&self, lows: &[i64], places: &mut [PimPlace]) {
         assert_eq!(lows.len(), places.len(), "one place per key");
         for (lows, places) in lows.chunks(GROUP).zip(places.chunks_mut(GROUP)) {

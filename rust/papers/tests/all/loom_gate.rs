@@ -203,7 +203,7 @@ fn loom_source_joins_and_leaves() {
     });
 }
 
-/// A reader joins and leaves while rows are pushed, read and freed.
+/// A reader joins and leaves while rows are being pushed, read and freed.
 #[test]
 fn loom_reader_joins_and_leaves() {
     check(2, |alive| {

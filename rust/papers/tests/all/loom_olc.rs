@@ -4,7 +4,7 @@
 //! `make loom` also runs these tests. Under loom, a node holds at most four entries, and two
 //! neighbours are merged when they have three entries in total. Nodes are therefore split and
 //! merged even in a tree of a few rows. The models detect rows that are lost, duplicated or
-//! mistaken for other rows while a node is split, balanced, merged or reused. The models also
+//! mistaken for other rows while a node is being split, balanced, merged or reused. The models also
 //! detect errors that occur when a root is replaced while other threads are descending from it.
 //! Threads that wait for each other forever are detected too. Every atomic load can return any
 //! value that the memory model allows, so the models detect orderings that are too weak.

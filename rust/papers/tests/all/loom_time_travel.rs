@@ -3,8 +3,8 @@
 //! `make loom` also runs these tests. Under loom, a list has two levels, and every second row is on
 //! both levels. The models detect nodes that are read before they are completely written, and
 //! downward paths that miss a row or lead nowhere. The models also detect a row that is lost or
-//! duplicated while other rows are added or removed. Every atomic load can return any value that
-//! the memory model allows, so the models detect orderings that are too weak.
+//! duplicated while other rows are being added or removed. Every atomic load can return any value
+//! that the memory model allows, so the models detect orderings that are too weak.
 
 use loom::thread;
 use tidegate_papers::time_travel::{ListReader, ListWriter, TimeTravel};

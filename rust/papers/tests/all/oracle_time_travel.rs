@@ -91,8 +91,8 @@ fn memory_of_rows_that_went_is_used_again() {
     assert!(lists.memory() <= 2 * after_first, "{} bytes", lists.memory());
 }
 
-/// Readers search while rows are added at the front and in the middle, and old rows are cut off.
-/// All existing rows that are not cut off must be found once and in order.
+/// Readers search while rows are being added at the front and in the middle, and old rows are being
+/// cut off. All existing rows that are not cut off must be found once and in order.
 #[test]
 fn stress_readers_find_what_is_there_while_rows_come_and_go() {
     const ROWS: i64 = if cfg!(miri) { 40 } else { 30_000 };

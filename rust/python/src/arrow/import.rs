@@ -32,12 +32,29 @@ pub(crate) struct UncheckedRows {
     name: String,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
+    /// The same rows as a table with an index. These rows have been checked.
+    indexed: Option<Table>,
 }
 
 impl UncheckedRows {
     /// Returns the schema, which has already been checked.
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Returns the rows of a table with an index.
+    pub(crate) fn of_index(name: &str, table: &Table) -> Self {
+        UncheckedRows {
+            name: name.to_owned(),
+            schema: table.schema().clone(),
+            batches: table.batches().to_vec(),
+            indexed: Some(table.clone().named(name)),
+        }
+    }
+
+    /// Returns the number of rows that a join has to read, which is zero for rows with an index.
+    pub(crate) fn rows_to_read(&self) -> usize {
+        if self.indexed.is_some() { 0 } else { self.rows() }
     }
 
     /// Returns the number of rows.
@@ -61,7 +78,10 @@ impl UncheckedRows {
 
     /// Returns the rows as a table.
     pub(crate) fn table(self, driver: &Driver) -> tidegate::Result<Table> {
-        Table::new(self.name, self.schema, self.batches, driver)
+        match self.indexed {
+            Some(table) if table.schema() == &self.schema => Ok(table),
+            _ => Table::new(self.name, self.schema, self.batches, driver),
+        }
     }
 
     /// Pushes the rows into a source, which checks them.
@@ -227,7 +247,7 @@ impl Input {
             batches.push(batch);
             check(stop)?;
         }
-        Ok(UncheckedRows { name: given.name, schema: given.schema, batches })
+        Ok(UncheckedRows { name: given.name, schema: given.schema, batches, indexed: None })
     }
 }
 
@@ -362,8 +382,8 @@ impl Batches {
     pub(crate) fn next_batch(&mut self, driver: &Driver) -> tidegate::Result<Option<RecordBatch>> {
         while let Some(batch) = self.next_unchecked()? {
             let (name, schema) = (self.name.clone(), self.schema.clone());
-            let mut batches =
-                UncheckedRows { name, schema, batches: vec![batch] }.batches(driver)?;
+            let mut batches = UncheckedRows { name, schema, batches: vec![batch], indexed: None }
+                .batches(driver)?;
             if let Some(batch) = batches.pop() {
                 return Ok(Some(batch));
             }

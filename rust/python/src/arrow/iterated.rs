@@ -44,7 +44,7 @@ struct State {
     made: Option<tidegate::Result<Option<RecordBatch>>>,
     has_begun: bool,
     closed: bool,
-    /// Python's identifier for the thread that produces batches, while that thread runs.
+    /// Python's identifier for the thread that produces batches, while that thread is running.
     thread: Option<u64>,
 }
 

@@ -23,8 +23,8 @@ use crate::interpreter::threads::{self, attached, check_call_to, released, this_
 /// again.
 pub(crate) type Numbers = Box<dyn FnOnce(Python<'_>) -> PyResult<Bound<'_, PyDict>> + Send>;
 
-/// Batches that are built while they are read. Threads can share the stream. Only `next_within` can
-/// wait for user code, and it does so without holding a lock.
+/// Batches that are built while they are being read. Threads can share the stream. Only
+/// `next_within` can wait for user code, and it does so without holding a lock.
 pub(crate) trait BatchStream: Send + Sync {
     /// Returns the next batch if it is available within `patience`.
     fn next_within(&self, patience: Duration) -> tidegate::Result<Next>;

@@ -87,7 +87,7 @@ const INTERPOLATIONS: [(&str, Interpolation); 5] = [
     ("midpoint", Interpolation::Midpoint),
 ];
 
-/// Returns a user-defined function that holds the GIL only while it runs.
+/// Returns a user-defined function that holds the GIL only while it is running.
 fn udf(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     let udf = given.getattr("udf")?;
     let fields = [udf.getattr("field")?];

@@ -7,11 +7,13 @@
 //! | `expression.rs` | expressions, for `where` and the ends of intervals |
 //! | `functions.rs` | the functions of `aggs` |
 //! | `rows.rs` | the rows of inputs |
+//! | `index.rs` | rows that have been prepared for many joins |
 //! | `untyped.rs` | types for the untyped columns of an empty input |
 
 pub(crate) mod arguments;
 pub(crate) mod expression;
 pub(crate) mod functions;
+pub(crate) mod index;
 pub(crate) mod rows;
 pub(crate) mod time;
 pub(crate) mod untyped;

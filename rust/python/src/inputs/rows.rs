@@ -7,6 +7,7 @@ use tidegate::Stop;
 
 use crate::arrow::export;
 use crate::arrow::import::{self, UncheckedRows};
+use crate::inputs::index::Index;
 
 // The package reads each input in full before it requests the schema of the next one. A database
 // connection may be unable to return another result while one is open.
@@ -33,16 +34,22 @@ impl InputRows {
 
 /// Reads an input in full, unless it has already been read.
 pub(crate) fn read(name: &str, ob: &Bound<'_, PyAny>, stop: &Stop) -> PyResult<UncheckedRows> {
-    match ob.cast::<InputRows>() {
-        Ok(rows) => Ok(rows.get().rows.clone()),
+    if let Ok(rows) = ob.cast::<InputRows>() {
+        return Ok(rows.get().rows.clone());
+    }
+    match ob.cast::<Index>() {
+        Ok(index) => Ok(index.get().named(name)),
         Err(_) => import::read(name, ob, stop),
     }
 }
 
 /// Returns the schema of an input or of another object that has a schema.
 pub(crate) fn schema(name: &str, ob: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
-    match ob.cast::<InputRows>() {
-        Ok(rows) => Ok(rows.get().rows.schema().clone()),
+    if let Ok(rows) = ob.cast::<InputRows>() {
+        return Ok(rows.get().rows.schema().clone());
+    }
+    match ob.cast::<Index>() {
+        Ok(index) => Ok(index.get().columns().clone()),
         Err(_) => import::schema(name, ob),
     }
 }
@@ -58,5 +65,6 @@ pub(crate) fn listed<'py>(ob: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyA
 #[doc = manual!(is_arrow)]
 #[pyfunction]
 pub(crate) fn is_arrow(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(ob.is_instance_of::<InputRows>() || import::is_arrow(ob)?)
+    let is_read = ob.is_instance_of::<InputRows>() || ob.is_instance_of::<Index>();
+    Ok(is_read || import::is_arrow(ob)?)
 }

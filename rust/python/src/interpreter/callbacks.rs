@@ -1,7 +1,7 @@
 //! Functions of the package that native code calls.
 //!
 //! The package passes these functions in when it is imported, so the native module imports nothing
-//! from the package. No lock is held while a callback runs.
+//! from the package. No lock is held while a callback is running.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! Runs native work without the GIL, so that Ctrl-C can interrupt the wait.
 //!
-//! Long calls run on a separate thread, while Python's main thread checks for signals every 50 ms.
+//! Long-running calls run on a separate thread, while Python's main thread checks for signals every
+//! 50 ms.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::RecvTimeoutError;

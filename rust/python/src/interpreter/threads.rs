@@ -16,8 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCFunction;
 use tidegate::{Door, Error, WorkOf};
 
-/// A thread is inside the door while it is reattaching, or while it runs Python code called by
-/// native code.
+/// A thread is inside the door while it is reattaching, or while it is running Python code called
+/// by native code.
 static DOOR: Door = Door::new();
 
 thread_local! {

@@ -31,7 +31,7 @@ const RESULT_TIME: [(&str, ResultTime); 2] =
 pub(crate) struct Operator {
     pub(crate) handle: Handle,
     pub(crate) schema: SchemaRef,
-    /// A copy of the sources, which can be read while the operator works.
+    /// A copy of the sources, which can be read while the operator is working.
     sources: Mutex<Vec<Source>>,
     memory: Memory,
 }

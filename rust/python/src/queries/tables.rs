@@ -132,7 +132,7 @@ fn run<'py, T: Send + 'static>(
     let (left, right) = (read("left", left, &stop)?, read("right", right, &stop)?);
     let threads = join.options().threads;
     let running = stop.clone();
-    let rows = left.rows() + right.rows();
+    let rows = left.rows_to_read() + right.rows_to_read();
     let are_empty = [left.rows() == 0, right.rows() == 0];
     let [of_left, of_right] = typed(&**join, [left.schema(), right.schema()], are_empty);
     let (left, right) = (left.of_schema(of_left), right.of_schema(of_right));

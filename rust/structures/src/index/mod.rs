@@ -2,7 +2,7 @@
 //! continuously, and are looked up by range.
 //!
 //! ```text
-//!   rows enter ──▶ ┌──────── window ────────┐ ──▶ rows leave, in the order of arrival
+//!   rows enter ──▶ ┌──────── window ────────┐ ──▶ rows leave, in order of arrival
 //!                  │ 7  3  9  3  1  8  2  5 │
 //!                  └────────────┬───────────┘
 //!                               ▼                 "whose value is in 2..=3, of rows 4..8?"
@@ -32,7 +32,7 @@
 //! let mut found = Vec::new();
 //! index.find(&Probe { low: 3, high: 8, from: 1, to: 4 }, &mut found);
 //! found.sort_unstable();
-//! assert_eq!(found, [1, 3]); // in the order of arrival
+//! assert_eq!(found, [1, 3]); // in order of arrival
 //! ```
 //!
 //! All indexes except the bucket index are from Shahvarani and Jacobsen, "Parallel Index-based

@@ -5,7 +5,7 @@
 //! Under loom, a segment has one node, a block has two rows, and a list has two levels. Memory is
 //! reclaimed at every step. So paths that are otherwise rare are taken often. The models detect
 //! orderings that are too weak. With such an ordering, a row is read before it is written, or
-//! memory is freed while it is read. Loom reports both kinds of races, because the data is in
+//! memory is freed while it is being read. Loom reports both kinds of races, because the data is in
 //! checked cells. The models also detect rows that are lost, duplicated or returned too early, and
 //! leaks of counted payloads. The models do not cover more than three threads or long histories.
 //! The models also do not cover machines with a weaker memory order than loom's model, which does

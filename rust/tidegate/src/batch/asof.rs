@@ -1,11 +1,13 @@
 //! The as-of join of two tables.
 
-use tidegate_operators::asof::{asof_join, candidates, chosen};
+use tidegate_operators::asof::{asof_join, asof_join_in, candidates, chosen};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Matches;
+use tidegate_operators::order::JoinColumns;
 use tidegate_sync::Stop;
 
 use super::condition::Condition;
+use super::index::METHOD;
 use super::join::{Candidates, FoundPairs, Join};
 use super::sides::TableSides;
 use crate::Result;
@@ -48,6 +50,14 @@ pub(crate) fn partners(
     right: &Table,
     driver: &Driver,
 ) -> Result<Partners> {
+    if let (Some(index), None) = (right.index(), &plan.join.predicate) {
+        let fitting =
+            index.fit((left, right), (plan.times.1, plan.unit), &plan.join.keys, driver)?;
+        let ts = time::times(left, plan.times.0, plan.unit)?;
+        let side = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
+        let matches = asof_join_in(side, fitting.rows, &plan.asof, fitting.factor, driver)?;
+        return Ok(Partners { key_method: METHOD, condition_method: "none", matches });
+    }
     let (left_ts, right_ts) = match plan.asof.ends() {
         Some(ends) => time::both_times((left, right), plan.times, plan.unit, &ends)?,
         None => (

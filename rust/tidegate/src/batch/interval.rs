@@ -4,6 +4,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
+use super::index::pairs;
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::row_ends;
@@ -18,6 +19,17 @@ impl IntervalJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
+        if let (Some(index), IntervalEnds::Fixed(interval)) = (right.index(), &plan.ends) {
+            let found = pairs(
+                index,
+                (left, right),
+                (plan.times, plan.unit),
+                &plan.join,
+                interval,
+                &driver,
+            )?;
+            return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+        }
         let rows = sides(&plan, left, right, &driver)?;
         let found = match &plan.ends {
             IntervalEnds::Fixed(interval) => {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `join.rs` | the steps that all joins of tables share, from matches to record batches |
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
+//! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
@@ -17,6 +18,7 @@ pub(crate) mod asof;
 mod band;
 pub(crate) mod batches;
 mod condition;
+pub(crate) mod index;
 mod interval;
 pub(crate) mod join;
 mod overlap;

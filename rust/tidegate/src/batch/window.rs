@@ -7,6 +7,7 @@ use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
+use super::index::pairs;
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::TableSides;
@@ -21,6 +22,14 @@ impl WindowJoin {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let plan = self.plan(left.schema(), right.schema())?;
+        if let (Some(index), None, Retention::Time { left: before, right: after }) =
+            (right.index(), self.algorithm, plan.windows.retention)
+        {
+            let interval = Interval::of_windows(before, after);
+            let times = (plan.windows.times, plan.windows.unit);
+            let found = pairs(index, (left, right), times, &plan.join, &interval, &driver)?;
+            return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+        }
         let rows = sides(&plan, left, right, &driver)?;
         let key_method = rows.key_method();
         if let Some(algorithm) = self.algorithm {

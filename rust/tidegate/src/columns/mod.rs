@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `table.rs` | validated inputs |
 //! | `time/`, `duration.rs` | units, time zones and bounds; durations as strings |
+//! | `index.rs` | rows that have been grouped and sorted for many joins |
 //! | `cast.rs`, `misfit.rs` | casts values to another type, or reports the first value that does not fit |
 //! | `fit.rs` | converts rows to a requested schema |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
@@ -25,6 +26,7 @@ pub(crate) mod duration;
 pub mod expression;
 pub(crate) mod faults;
 pub(crate) mod fit;
+pub(crate) mod index;
 pub(crate) mod keys;
 pub(crate) mod metadata;
 pub(crate) mod misfit;

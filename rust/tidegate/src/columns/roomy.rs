@@ -104,7 +104,8 @@ fn widened_columns(table: &Table, wide: &[usize]) -> Result<Table> {
     let fields = table.schema().fields().iter().enumerate().map(field).collect::<Fields>();
     let schema = Arc::new(Schema::new_with_metadata(fields, table.schema().metadata().clone()));
     let batches = table.batches().iter().map(|batch| with_indices(batch, &schema));
-    Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)
+    let wide = Table::of_valid(table.name(), schema.clone(), batches.collect::<Result<_>>()?)?;
+    Ok(wide.with_prepared(table.prepared().cloned()))
 }
 
 /// Returns the rows with the index types of `schema`. The schema of the rows must otherwise be the

@@ -1,5 +1,6 @@
 //! An input table: validated record batches with the same schema.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub struct Table {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
+    /// What has been prepared from the rows for many joins.
+    prepared: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Table {
@@ -69,7 +72,7 @@ impl Table {
                 MAX_ROWS - 1
             )));
         }
-        Ok(Table { name, schema, batches, rows })
+        Ok(Table { name, schema, batches, rows, prepared: None })
     }
 
     /// Creates a table from a batch that has already been checked.
@@ -80,7 +83,23 @@ impl Table {
             schema,
             batches: if rows > 0 { vec![batch] } else { Vec::new() },
             rows,
+            prepared: None,
         }
+    }
+
+    /// Returns the table with another name.
+    pub fn named(self, name: impl Into<Arc<str>>) -> Self {
+        Table { name: name.into(), ..self }
+    }
+
+    /// Returns the table with something that has been prepared from its rows.
+    pub(crate) fn with_prepared(self, prepared: Option<Arc<dyn Any + Send + Sync>>) -> Self {
+        Table { prepared, ..self }
+    }
+
+    /// Returns what has been prepared from the rows.
+    pub(crate) fn prepared(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
+        self.prepared.as_ref()
     }
 
     /// Returns the name of the table, as shown in messages.
@@ -213,6 +232,7 @@ impl From<&Schema> for Table {
             schema: Arc::new(schema.clone()),
             batches: Vec::new(),
             rows: 0,
+            prepared: None,
         }
     }
 }

@@ -359,8 +359,8 @@ fn times<'a, A: ArrowPrimitiveType<Native: Into<i64>>>(
     array: &'a dyn Array,
     nanoseconds: i64,
 ) -> Box<dyn DigestColumn + 'a> {
-    // These types contain times of day. A value with such a type can be out of range, but still has
-    // a well-defined encoding.
+    // These types contain times of day. A value of one of these types can be out of range, but
+    // still has a well-defined encoding.
     plain::<A, 9>(array, move |value| whole(value.into().wrapping_mul(nanoseconds)))
 }
 

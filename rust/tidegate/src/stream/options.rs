@@ -5,8 +5,8 @@ use super::lateness::Lateness;
 /// The options of a streaming join that are not part of its query.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// The numbers of left and right sources. If a stream is joined with itself, there are no right
-    /// sources.
+    /// The number of left sources and the number of right sources. If a stream is joined with
+    /// itself, there are no right sources.
     pub sources: (usize, usize),
     /// The maximum time by which rows can be out of order, for left sources and for right sources.
     pub lateness: (Lateness, Lateness),

@@ -66,7 +66,7 @@ impl WindowRows {
             Some(numbers) => numbers.to_vec(),
             None => (0..count as u32).collect(),
         };
-        let (ts, starts) = (groups.ts().to_vec(), groups.starts.clone());
+        let (ts, starts) = (groups.ts().to_vec(), groups.starts.to_vec());
         Ok(WindowRows { ts, rows, starts, first_rows: first_rows(streams) })
     }
 

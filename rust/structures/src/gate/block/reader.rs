@@ -17,7 +17,7 @@ use crate::gate::key::{Key, NotSync, Rank};
 use crate::gate::promise::Frontier;
 
 /// The number of rows after which a block ends. A block of this length takes up 128 KiB, so it
-/// stays in a core's private cache while it is read. The work that is done once per block is
+/// stays in a core's private cache while it is being read. The work that is done once per block is
 /// negligible at this length.
 pub(super) const BLOCK_ROWS: usize = if cfg!(any(loom, tidegate_stress)) { 2 } else { 8192 };
 

@@ -252,7 +252,7 @@ impl WindowIndex for BPlusTree {
         assert_eq!(
             (leaf.keys[at], leaf.rows[at]),
             (key, row),
-            "rows are removed in the order of insertion"
+            "rows are removed in insertion order"
         );
         leaf.remove(at);
         self.len -= 1;

@@ -19,9 +19,9 @@ use crate::memory::gather::prefetch;
 /// The number of rows or probes whose blocks are prefetched together.
 pub(super) const GROUP: usize = 8;
 
-/// The number of groups in progress. While the block addresses for one group are computed, blocks
-/// for a second group are prefetched, and blocks for a third group arrive. The rows or probes in
-/// the last group are processed.
+/// The number of groups in progress. While the block addresses for one group are being computed,
+/// blocks for a second group are prefetched, and blocks for a third group arrive. The rows or
+/// probes in the last group are processed.
 pub(super) const UNDER_WAY: usize = 4;
 
 /// The addresses of several consecutive groups.

@@ -209,7 +209,7 @@ pub(super) fn scalar(literal: &Literal, data_type: &DataType) -> Result<TypedOpe
         Literal::Timestamp { nanoseconds, .. } | Literal::Duration { nanoseconds } => {
             let (DataType::Timestamp(unit, _) | DataType::Duration(unit)) = literal_type(literal)
             else {
-                unreachable!("only timestamps and durations have such a type")
+                unreachable!("this literal is a timestamp or a duration")
             };
             let value = in_unit(*nanoseconds, unit).ok_or_else(too_large)?;
             exact(&Int64Array::from(vec![value]), &literal_type(literal))?

@@ -427,7 +427,8 @@ fn cast_type(data_type: &DataType) -> Result<CastType, String> {
             }
             _ => {
                 return Err(format!(
-                    "`{data_type}` is not supported; write DECIMAL(18, 2), with at most 38 digits"
+                    "`{data_type}` is not supported; give a precision and scale, such as \
+                     DECIMAL(18, 2), with at most 38 digits"
                 ));
             }
         },

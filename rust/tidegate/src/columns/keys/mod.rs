@@ -22,9 +22,11 @@
 //! | `words.rs`, `bytes.rs` | keys as words, keys as bytes |
 //! | `chunks.rs` | the chunks of a column |
 //! | `numbering.rs` | the numbers of keys, and the hash tables that find them |
+//! | `lookup.rs` | the numbered keys of a side, for lookups by several joins |
 
 mod bytes;
 mod chunks;
+mod lookup;
 mod numbering;
 mod types;
 mod words;
@@ -34,6 +36,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
 use self::bytes::{ByteColumn, RowColumns};
+pub(crate) use self::lookup::KeyLookup;
 use self::numbering::{ByteTable, IntegerTable, KeyColumns, number};
 pub(crate) use self::numbering::{Keys, grow, split};
 use self::types::is_bytes;

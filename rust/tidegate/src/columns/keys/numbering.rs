@@ -89,7 +89,18 @@ where
     T: KeyTable,
     S: KeyColumns<Key = T::Key>,
 {
-    // 1. Each thread numbers the keys of its part of the right side.
+    let (right, table) = number_side::<T, S>(right, driver)?;
+    let left = look_up(left, &table, driver)?;
+    Ok(Keys { left, right, count: table.len(), smallest: None, method })
+}
+
+/// Numbers the keys on one side. Returns the numbers and a hash table of the keys.
+pub(super) fn number_side<T, S>(right: &S, driver: &Driver) -> Result<(Pages<u32>, T)>
+where
+    T: KeyTable,
+    S: KeyColumns<Key = T::Key>,
+{
+    // 1. Each thread numbers the keys of its part of the side.
     let parts = ranges(right.rows(), driver.parts(right.rows(), PART_ROWS));
     let mut numbers = Pages::unwritten(right.rows());
     let slices = split(&mut numbers, &parts);
@@ -115,15 +126,23 @@ where
             .filter(|number| **number != NO_KEY)
             .for_each(|number| *number = translation[*number as usize]);
     })?;
-    // 3. Left keys are looked up.
+    Ok((numbers, all))
+}
+
+/// Looks up the keys on one side in a hash table.
+pub(super) fn look_up<T, S>(left: &S, table: &T, driver: &Driver) -> Result<Pages<u32>>
+where
+    T: KeyTable,
+    S: KeyColumns<Key = T::Key>,
+{
     let parts = ranges(left.rows(), left.rows().div_ceil(PART_ROWS));
     let mut found = Pages::unwritten(left.rows());
     let slices = split(&mut found, &parts);
     let looked_up = driver.map(parts.into_iter().zip(slices).collect(), |(rows, out)| {
-        left.write_numbers(rows, |key| all.number_of(key).unwrap_or(NO_KEY), out)
+        left.write_numbers(rows, |key| table.number_of(key).unwrap_or(NO_KEY), out)
     })?;
     looked_up.into_iter().collect::<Result<()>>()?;
-    Ok(Keys { left: found.written(), right: numbers, count: all.len(), smallest: None, method })
+    Ok(found.written())
 }
 
 /// Makes room for one more key if the table is full.
@@ -137,7 +156,7 @@ pub(crate) fn grow<N, K>(numbers: &mut HashTable<N>, keys: &mut Vec<K>) {
     memory::reserve(keys, 1);
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct IntegerTable {
     hasher: RandomState,
     numbers: HashTable<u32>,
@@ -179,7 +198,7 @@ impl KeyTable for IntegerTable {
     }
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct ByteTable {
     hasher: RandomState,
     numbers: HashTable<(u64, u32)>,

@@ -2,8 +2,7 @@
 
 use arrow_schema::{DataType, TimeUnit};
 
-/// Returns the type in which values of two types can be compared for equality, if such a type
-/// exists.
+/// Returns the type in which values of two types can be compared for equality, if there is one.
 pub(crate) fn common_type(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType::{
         Binary, BinaryView, Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256,

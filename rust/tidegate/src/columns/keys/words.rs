@@ -141,13 +141,18 @@ impl KeyColumns for WordColumn {
 }
 
 /// The smallest and largest keys.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct KeySpan {
     low: i64,
     high: i64,
 }
 
 impl KeySpan {
+    /// Returns the number of integers from the smallest key to the largest one.
+    pub(super) fn count(self) -> usize {
+        self.high.abs_diff(self.low) as usize + 1
+    }
+
     /// Returns whether numbering the rows by distance requires no more memory than a hash table.
     pub(super) fn is_direct(self, rows: usize) -> bool {
         self.high.checked_sub(self.low).is_some_and(|width| (width as u64) < 2 * rows as u64 + 1024)
@@ -190,42 +195,43 @@ pub(super) fn direct(
     span: KeySpan,
     driver: &Driver,
 ) -> Result<Keys> {
+    let (left, right) = (direct_numbers(left, span, driver)?, direct_numbers(right, span, driver)?);
+    let (count, smallest) = (span.count(), Some(span.low));
+    Ok(Keys { left, right, count, smallest, method: "direct integers" })
+}
+
+/// Returns each key's distance from the smallest key.
+pub(super) fn direct_numbers(
+    column: &WordColumn,
+    span: KeySpan,
+    driver: &Driver,
+) -> Result<Pages<u32>> {
     let width = span.high.abs_diff(span.low);
     let number = |key: i64| {
         let distance = (key as u64).wrapping_sub(span.low as u64);
         if distance <= width { distance as u32 } else { NO_KEY }
     };
-    let side = |column: &WordColumn| -> Result<Pages<u32>> {
-        let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
-        let mut numbers = Pages::unwritten(column.rows());
-        let slices = split(&mut numbers, &parts);
-        driver.map(
-            parts.into_iter().zip(slices).collect(),
-            |(rows, mut out): (_, &mut [Slot<u32>])| {
-                for (chunk, range) in column.starts.pieces(rows) {
-                    let (values, nulls) = &column.chunks[chunk];
-                    let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
-                    out = rest;
+    let parts = ranges(column.rows(), column.rows().div_ceil(PART_ROWS));
+    let mut numbers = Pages::unwritten(column.rows());
+    let slices = split(&mut numbers, &parts);
+    driver.map(
+        parts.into_iter().zip(slices).collect(),
+        |(rows, mut out): (_, &mut [Slot<u32>])| {
+            for (chunk, range) in column.starts.pieces(rows) {
+                let (values, nulls) = &column.chunks[chunk];
+                let (head, rest) = std::mem::take(&mut out).split_at_mut(range.len());
+                out = rest;
+                head.iter_mut()
+                    .zip(&values[range.clone()])
+                    .for_each(|(out, &key)| out.set(number(key)));
+                if let Some(nulls) = nulls {
                     head.iter_mut()
-                        .zip(&values[range.clone()])
-                        .for_each(|(out, &key)| out.set(number(key)));
-                    if let Some(nulls) = nulls {
-                        head.iter_mut()
-                            .zip(range)
-                            .filter(|(_, row)| nulls.is_null(*row))
-                            .for_each(|(out, _)| out.set(NO_KEY));
-                    }
+                        .zip(range)
+                        .filter(|(_, row)| nulls.is_null(*row))
+                        .for_each(|(out, _)| out.set(NO_KEY));
                 }
-            },
-        )?;
-        Ok(numbers.written())
-    };
-    let (left, right) = (side(left)?, side(right)?);
-    Ok(Keys {
-        left,
-        right,
-        count: width as usize + 1,
-        smallest: Some(span.low),
-        method: "direct integers",
-    })
+            }
+        },
+    )?;
+    Ok(numbers.written())
 }

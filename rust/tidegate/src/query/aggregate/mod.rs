@@ -160,9 +160,9 @@ pub enum Function {
     Min,
     /// The largest value.
     Max,
-    /// The first value in the order of time, source and position.
+    /// The first value in order of time, source and position.
     First,
-    /// The last value in the order of time, source and position.
+    /// The last value in order of time, source and position.
     Last,
     /// The sample variance.
     Var,

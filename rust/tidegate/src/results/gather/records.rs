@@ -80,7 +80,7 @@ impl Rows {
 }
 
 fn owned<R: Record>(log: &mut Arc<RecordLog<R>>) -> &mut RecordLog<R> {
-    Arc::get_mut(log).expect("no thread gathers rows while rows are added or removed")
+    Arc::get_mut(log).expect("no thread gathers rows while rows are being added or removed")
 }
 
 fn lay_out<R: Record>(

@@ -20,7 +20,7 @@ const SPARE_ROWS: usize = 1 << 16;
 pub(crate) struct ChosenRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// The charges of the batches.
+    /// The memory charged for the batches.
     charges: Vec<Arc<Charge>>,
     rows: usize,
     /// The number of chosen rows that remained when they were last gathered.

@@ -109,7 +109,7 @@ impl RestoredIntake {
     }
 }
 
-/// The memory charges of a restored operator.
+/// The memory charged for a restored operator.
 #[derive(Debug)]
 pub(super) struct Charges {
     sources: Vec<Charge>,

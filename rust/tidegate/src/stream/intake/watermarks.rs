@@ -1,5 +1,5 @@
 //! The watermarks of all sources in an operator. This module also determines the initial watermark
-//! of a source that is added or resumes while the other sources run.
+//! of a source that is added or resumes while the other sources are running.
 //!
 //! The operator's watermark is the smallest watermark of all sources that are not idle. If all open
 //! sources are idle, the operator's watermark is the largest of their watermarks. The operator's

@@ -24,8 +24,8 @@ pub(in crate::stream) trait Prepare: Debug + Send + Sync + 'static {
     /// The join that compares the values.
     type Join: for<'a> RowJoin<Self::Values<'a>> + ?Sized;
 
-    /// Computes the values of more rows on both sides and passes the values to `then`. The function
-    /// may first switch the join to another index.
+    /// Computes the values from additional rows on both sides and passes the values to `then`. The
+    /// function may first switch the join to another index.
     fn prepare(
         &mut self,
         join: &mut Self::Join,

@@ -68,9 +68,9 @@ impl std::fmt::Debug for MergeInput {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Several threads can use the merge. No lock is held while a batch is requested from a stream that
-/// can block. Such a stream can therefore call [`stats`](Self::stats) or [`close`](Self::close) on
-/// this merge.
+/// Several threads can use the merge. No lock is held while a batch is being requested from a
+/// stream that can block. Such a stream can therefore call [`stats`](Self::stats) or
+/// [`close`](Self::close) on this merge.
 #[derive(Debug)]
 pub struct MergeStreams {
     schema: SchemaRef,

@@ -280,7 +280,7 @@ pub(super) fn explain(
         format!("  threads    {threads}{pinned}"),
         format!(
             "  memory     left rows until they are final, {keeping}, plus {ROW_BYTES} bytes per \
-             row; while rows are joined, up to 80 more bytes per row"
+             row; while rows are being joined, up to 80 more bytes per row"
         ),
     ]);
     let any = if options.ordered { "" } else { ", also with ordered=False" };

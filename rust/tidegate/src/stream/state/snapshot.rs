@@ -30,9 +30,9 @@ pub(crate) const TABLE_BYTES: usize = 64;
 /// format.
 const VERSION: u16 = 1;
 
-/// The format with additional data about sources, for operators that have idle or added sources.
-/// Versions of tidegate that do not support such sources cannot read this format. The extended
-/// format is used only if it is needed.
+/// The format that includes extra source data, for operators with sources that are idle or were
+/// added later. Versions of tidegate that do not support such sources cannot read this format. The
+/// extended format is used only if it is needed.
 const EXTENDED: u16 = 2;
 
 /// Writes a snapshot.
@@ -47,12 +47,12 @@ impl Writer {
         writer
     }
 
-    /// Switches to the format with additional data about sources.
+    /// Switches to the format that includes extra source data.
     pub(crate) fn extend(&mut self) {
         self.0[MAGIC.len()..][..size_of::<u16>()].copy_from_slice(&EXTENDED.to_le_bytes());
     }
 
-    /// Returns whether the snapshot contains additional data about sources.
+    /// Returns whether the snapshot includes extra source data.
     pub(crate) fn is_extended(&self) -> bool {
         self.0[MAGIC.len()..].starts_with(&EXTENDED.to_le_bytes())
     }
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether the snapshot contains additional data about sources.
+    /// Returns whether the snapshot includes extra source data.
     pub(crate) fn is_extended(&self) -> bool {
         self.is_extended
     }

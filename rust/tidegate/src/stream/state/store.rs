@@ -51,11 +51,11 @@ struct Segment {
     /// The number of the first row in the segment.
     first: u64,
     rows: RecordBatch,
-    /// The memory charges of the rows, in order.
+    /// The memory charged for the rows, in order.
     held: Vec<ChargedRows>,
 }
 
-/// The charge of adjacent rows.
+/// The memory charged for adjacent rows.
 #[derive(Debug)]
 struct ChargedRows {
     /// The numbers of the rows.

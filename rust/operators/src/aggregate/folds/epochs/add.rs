@@ -44,7 +44,7 @@ pub(in crate::aggregate) trait AddRows: Send + Sync {
 
 /// Returns the states of a function.
 fn states<F: StoredFunction>(lane: &mut dyn Lane) -> &mut States<F> {
-    lane.as_any().downcast_mut().expect("an aggregate has the same function in every epoch")
+    lane.as_any().downcast_mut().expect("an aggregate must use the same function in every epoch")
 }
 
 impl<F: StoredFunction, G: FunctionInput<F>> AddRows for WithInput<'_, F, G> {

@@ -47,7 +47,7 @@ fn meets(
     }
 }
 
-/// Returns the result rows in the specified order, as numbers of left and right rows.
+/// Returns the result rows in the specified order, as pairs of a left and a right row number.
 fn oracle(
     rows: &[Row],
     window: Retention,

@@ -17,7 +17,7 @@ pub(crate) type Row = (i64, Side, Option<u32>);
 /// positions of the rows.
 type Order = (i64, u8, usize, usize);
 
-/// Returns the result rows in the specified order, as numbers of left and right rows.
+/// Returns the result rows in the specified order, as pairs of a left and a right row number.
 fn oracle(
     rows: &[Row],
     interval: &Interval,

@@ -159,7 +159,7 @@ impl Directory {
     }
 }
 
-/// Returns every third of 24 numbers, starting with the first or second one.
+/// Returns every third number out of 24, starting with the first or the second.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn thirds<const FROM: i64>([a, b, c]: [__m512i; 3]) -> __m512i {

@@ -234,7 +234,7 @@ fn text_that_is_not_understood_is_an_argument_error_that_says_why() {
         ("TRY_CAST(left.a AS INT) = 1", "is not supported"),
         ("CAST(left.a AS JSON) = 1", "a cast to `JSON` is not supported; write BOOLEAN"),
         ("CAST(left.a AS DECIMAL(39, 0)) = 1", "with at most 38 digits"),
-        ("CAST(left.a AS DECIMAL) = 1", "write DECIMAL(18, 2)"),
+        ("CAST(left.a AS DECIMAL) = 1", "give a precision and scale, such as DECIMAL(18, 2)"),
         ("EXTRACT(century FROM left.a) = 1", "write year, quarter, month"),
         ("sqrt(left.a) = 1", "there is no function `sqrt`; the functions are abs, coalesce, lower"),
         ("lowr(left.a) = 'x'", "did you mean lower?"),

@@ -1,5 +1,5 @@
-//! Changes to a source. Every operation that can fail is performed while a change is prepared, so
-//! applying the change cannot fail.
+//! Changes to a source. Every operation that can fail is performed while a change is being
+//! prepared, so applying the change cannot fail.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,0 +1,32 @@
+//! Finds the pairs of a left table and a right table with an index.
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::interval::interval_join_in;
+use tidegate_operators::order::JoinColumns;
+use tidegate_operators::rows::Interval;
+
+use super::join::{Candidates, FoundPairs};
+use crate::Result;
+use crate::columns::index::TableIndex;
+use crate::columns::table::Table;
+use crate::columns::time::{self, Unit};
+use crate::query::options::JoinPlan;
+
+/// The method by which left keys get the numbers of an index.
+pub(super) const METHOD: &str = "looked up in the index";
+
+/// Finds the pairs of left and indexed rows whose times are within an interval.
+pub(super) fn pairs(
+    index: &TableIndex,
+    tables: (&Table, &Table),
+    (times, unit): ((usize, usize), Unit),
+    plan: &JoinPlan,
+    interval: &Interval,
+    driver: &Driver,
+) -> Result<FoundPairs> {
+    let fitting = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
+    let ts = time::times(tables.0, times.0, unit)?;
+    let left = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
+    let matches = interval_join_in(left, fitting.rows, interval, fitting.factor, driver)?;
+    Ok(FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) })
+}

@@ -1,0 +1,128 @@
+//! The numbered keys of a side, by which the keys of other tables can be looked up.
+
+use arrow_schema::DataType;
+use tidegate_operators::driver::Driver;
+use tidegate_structures::memory::pages::Pages;
+
+use super::bytes::{ByteColumn, RowColumns};
+use super::numbering::{ByteTable, IntegerTable, KeyTable, look_up, number_side};
+use super::types::{common_type, is_bytes, is_word};
+use super::words::{KeySpan, direct_numbers, span, words};
+use super::{KeyColumn, mend_one};
+use crate::columns::table::Table;
+use crate::columns::type_name::TypeName;
+use crate::{Error, Result};
+
+/// The distinct keys of a side, with their numbers.
+#[derive(Debug)]
+pub(crate) struct KeyLookup {
+    /// The key columns of the side, with the types in which their values are compared.
+    columns: Vec<(usize, DataType)>,
+    numbers: NumberTable,
+}
+
+/// The numbers of keys, depending on their type.
+#[derive(Debug)]
+enum NumberTable {
+    /// Each number is the key's distance from the smallest key.
+    Direct(KeySpan),
+    Integers(IntegerTable),
+    Bytes(ByteTable),
+    Rows(ByteTable),
+}
+
+impl KeyLookup {
+    /// Numbers the keys in some columns of a table. Also returns the number of each row's key.
+    pub(crate) fn new(
+        table: &Table,
+        columns: &[usize],
+        driver: &Driver,
+    ) -> Result<(Self, Pages<u32>)> {
+        let columns = columns.iter().map(|&at| {
+            let field = table.schema().field(at);
+            let common = common_type(field.data_type(), field.data_type()).ok_or_else(|| {
+                Error::schema(format!(
+                    "{}: key column `{}` is {}; {}",
+                    table.name(),
+                    field.name(),
+                    TypeName(field.data_type()),
+                    mend_one(field.data_type())
+                ))
+            })?;
+            Ok((at, common))
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let (numbers, of_rows) = match &columns[..] {
+            [(at, common)] if is_word(common) => {
+                let column = words(table, *at, common, driver)?;
+                match span(&column, driver)? {
+                    Some(span) if span.is_direct(table.rows()) => {
+                        (NumberTable::Direct(span), direct_numbers(&column, span, driver)?)
+                    }
+                    _ => {
+                        let (of_rows, table) = number_side(&column, driver)?;
+                        (NumberTable::Integers(table), of_rows)
+                    }
+                }
+            }
+            [(at, common)] if is_bytes(common) => {
+                let (of_rows, table) = number_side(&ByteColumn::new(table, *at), driver)?;
+                (NumberTable::Bytes(table), of_rows)
+            }
+            columns => {
+                let borrowed = columns.iter().map(|(at, common)| (*at, common)).collect();
+                let (of_rows, table) = number_side(&RowColumns::new(table, borrowed), driver)?;
+                (NumberTable::Rows(table), of_rows)
+            }
+        };
+        Ok((KeyLookup { columns, numbers }, of_rows))
+    }
+
+    /// Returns one more than the largest number in use.
+    pub(crate) fn count(&self) -> usize {
+        match &self.numbers {
+            NumberTable::Direct(span) => span.count(),
+            NumberTable::Integers(table) => table.len(),
+            NumberTable::Bytes(table) | NumberTable::Rows(table) => table.len(),
+        }
+    }
+
+    /// Returns the key columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.columns.iter().map(|(at, _)| *at)
+    }
+
+    /// Returns whether keys of the left table can be looked up: the same columns are compared, in
+    /// the types in which they are numbered.
+    pub(crate) fn fits(&self, columns: &[KeyColumn]) -> bool {
+        let same = |(column, (at, common)): (&KeyColumn, &(usize, DataType))| {
+            column.right == *at && column.common == *common
+        };
+        columns.len() == self.columns.len() && columns.iter().zip(&self.columns).all(same)
+    }
+
+    /// Returns the numbers of the left table's keys, which must [fit](Self::fits).
+    pub(crate) fn left_numbers(
+        &self,
+        left: &Table,
+        columns: &[KeyColumn],
+        driver: &Driver,
+    ) -> Result<Pages<u32>> {
+        debug_assert!(self.fits(columns), "the same keys");
+        let one = columns[0].left;
+        match &self.numbers {
+            NumberTable::Direct(span) => {
+                let column = words(left, one, &self.columns[0].1, driver)?;
+                direct_numbers(&column, *span, driver)
+            }
+            NumberTable::Integers(table) => {
+                look_up(&words(left, one, &self.columns[0].1, driver)?, table, driver)
+            }
+            NumberTable::Bytes(table) => look_up(&ByteColumn::new(left, one), table, driver),
+            NumberTable::Rows(table) => {
+                let pairs = columns.iter().map(|column| (column.left, &column.common)).collect();
+                look_up(&RowColumns::new(left, pairs), table, driver)
+            }
+        }
+    }
+}

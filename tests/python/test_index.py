@@ -1,0 +1,152 @@
+"""Joins with an index as their right side: the rows, order and bits are those of the table."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import campaign
+import tidegate as tg
+
+SEEDS = range(campaign.tries(40))
+TIMES = [pa.int64(), pa.int32(), pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "UTC")]
+KEYS = {
+    "int": pa.int64(),
+    "small": pa.int8(),
+    "text": pa.string(),
+    "code": pa.dictionary(pa.int8(), pa.string()),
+    "float": pa.float64(),
+}
+VALUES = {
+    "int": [None, 1, 2, 3, 10**15],
+    "small": [None, 1, 2, 3],
+    "text": [None, "", "a", "b"],
+    "code": [None, "a", "b", "c"],
+    "float": [None, float("nan"), -0.0, 0.0, 1.5],
+}
+
+
+def table(chance: random.Random, kind: pa.DataType, rows: int, name: str) -> pa.Table:
+    times = [chance.randrange(-40, 60) for _ in range(rows)]
+    if chance.random() < 0.6:
+        times.sort()
+    storage = pa.int32() if kind in (pa.date32(), pa.int32()) else pa.int64()
+    columns = {"ts": pa.array(times, storage).cast(kind)}
+    for key, key_type in KEYS.items():
+        columns[key] = pa.array([chance.choice(VALUES[key]) for _ in times]).cast(key_type)
+    columns[name] = pa.array(range(rows), pa.int64())
+    parts = pa.table(columns)
+    cut = chance.randrange(rows + 1)
+    return pa.concat_tables([parts.slice(0, cut), parts.slice(cut)])
+
+
+def calls(chance: random.Random, kind: pa.DataType):
+    """Draw the arguments of each join."""
+    unit = "" if pa.types.is_integer(kind) else "d" if kind == pa.date32() else "us"
+    length = lambda number: number if unit == "" else f"{number}{unit}"  # noqa: E731 - shorter
+    low = chance.choice([None, -30, -2, 0, 3])
+    high = chance.choice([None, (low or 0) + chance.choice([0, 2, 20])])
+    ends = {"lower": None if low is None else length(low), "upper": high and length(high)}
+    ends["closed"] = chance.choice(["both", "left", "right", "neither"])
+    where = chance.choice([None, "right.r > 20", "left.l < right.r"])
+    how = chance.choice(["inner", "left", "right", "full", "semi", "anti"])
+    yield tg.interval_join, {**ends, "how": how, "where": where}
+    yield tg.interval_join_batches, {**ends, "how": how, "where": where}
+    aggs = {"n": tg.agg.count(), "sum": tg.agg.sum("r"), "last": tg.agg.last("r")}
+    yield tg.interval_join, {**ends, "aggs": aggs}
+    yield tg.window_join, {"window": (length(3), length(5)), "where": where, "how": how}
+    yield (
+        tg.asof_join,
+        {
+            "strategy": chance.choice(["backward", "forward", "nearest"]),
+            "tolerance": chance.choice([None, length(4)]),
+            "allow_exact_matches": chance.random() < 0.5,
+            "how": chance.choice(["left", "inner", "semi", "anti"]),
+            "where": where,
+        },
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_join_with_an_index_returns_the_rows_of_the_table(seed):
+    chance = campaign.rng(f"index {seed}")
+    kind = chance.choice(TIMES)
+    right = table(chance, kind, chance.choice([0, 1, 30, 400]), "r")
+    by = chance.choice([None, *KEYS, ["int", "text"], ["code", "small"]])
+    index = tg.Index(right, on="ts", by=by, threads=chance.choice([1, 3]))
+    assert index.rows == right.num_rows
+    for rows in (0, 1, 7, 300):
+        left = table(chance, kind, rows, "l")
+        for function, arguments in calls(chance, kind):
+            given = {"on": "ts", "by": by, "threads": chance.choice([1, 2]), **arguments}
+            wanted, found = (function(left, one, **given) for one in (right, index))
+            if function is tg.interval_join_batches:
+                wanted, found = (pa.table(reader) for reader in (wanted, found))
+            assert found.schema.equals(wanted.schema)
+            assert tg.digest(found) == tg.digest(wanted)
+
+
+@pytest.mark.parametrize("strategy", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("exact", [True, False])
+def test_left_times_may_be_finer_than_those_of_the_index(strategy, exact):
+    chance = campaign.rng(f"finer {strategy} {exact}")
+    times = sorted(chance.randrange(-5, 6) for _ in range(60))
+    right = pa.table({"ts": pa.array(times, pa.timestamp("s")), "r": range(60)})
+    left = pa.table(
+        {
+            "t": pa.array(
+                [chance.choice([0, 1, 500, 999]) + 1000 * chance.randrange(-6, 6) for _ in times],
+                pa.timestamp("ms"),
+            )
+        }
+    )
+    index = tg.Index(right, on="ts")
+    for tolerance in (None, "1500ms"):
+        arguments = {"strategy": strategy, "allow_exact_matches": exact, "tolerance": tolerance}
+        wanted = tg.asof_join(left, right, on=("t", "ts"), **arguments)
+        assert tg.asof_join(left, index, on="t", **arguments).equals(wanted)
+    for closed in ("both", "left", "right", "neither"):
+        arguments = {"lower": "-1500ms", "upper": "1s", "closed": closed}
+        wanted = tg.interval_join(left, right, on=("t", "ts"), **arguments)
+        assert tg.interval_join(left, index, on="t", **arguments).equals(wanted)
+
+
+def test_an_index_names_the_columns_of_the_right_side():
+    quotes = pa.table({"time": [1, 2], "symbol": ["A", "B"], "bid": [5, 6]})
+    trades = pa.table({"ts": [2, 3], "sym": ["A", "B"]})
+    index = tg.Index(quotes, on="time", by="symbol")
+    found = tg.asof_join(trades, index, on="ts", by="sym")
+    assert found["bid"].to_pylist() == [5, 6]
+    assert found.equals(tg.asof_join(trades, quotes, on=("ts", "time"), by=[("sym", "symbol")]))
+    assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'
+
+
+def test_a_join_that_does_not_fit_the_index_is_refused():
+    quotes = pa.table({"ts": [1, 2], "sent": [1, 2], "sym": ["A", "B"], "n": [1, 2]})
+    index = tg.Index(quotes, on="ts", by="sym")
+    trades = pa.table({"ts": [2], "sym": ["A"], "n": [1]})
+    message = "right: the index is on `ts` by `sym`, but the join is on `sent` by `sym`; "
+    with pytest.raises(tg.SchemaError, match=message):
+        tg.asof_join(trades, index, on=("ts", "sent"), by="sym")
+    with pytest.raises(tg.SchemaError, match="but the join is on `ts` by no keys"):
+        tg.interval_join(trades, index, on="ts", lower=0, upper=1)
+    coarse = tg.Index(
+        quotes.set_column(3, "n", quotes["n"].cast(pa.timestamp("s"))), on="ts", by="n"
+    )
+    fine = trades.set_column(2, "n", pa.array([1], pa.timestamp("ms")))
+    with pytest.raises(tg.SchemaError, match="the index compares `n` in their own types"):
+        tg.interval_join(fine, coarse, on="ts", by="n", lower=0, upper=1)
+    with pytest.raises(tg.TidegateError, match="memory_limit: the rows of an index are in memory"):
+        tg.asof_join(trades, index, on="ts", by="sym", memory_limit="1GB")
+    with pytest.raises(tg.SchemaError, match="table: there is no column `x`, which `by` names"):
+        tg.Index(quotes, on="ts", by="x")
+
+
+def test_an_index_takes_at_most_twelve_bytes_per_row_and_a_few_per_key():
+    rows = 10_000
+    chance = np.random.default_rng(1)
+    quotes = pa.table({"ts": np.arange(rows), "k": chance.integers(0, 100, rows)})
+    index = tg.Index(quotes, on="ts", by="k")
+    assert index.nbytes <= 12 * rows + 4 * 101
+    assert tg.Index(quotes, on="ts").nbytes <= 8 * rows + 8
