@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
@@ -259,7 +258,9 @@ def test_files_and_dataframes_are_not_mixed(spark, folders):
         tidegate.spark.interval_join(folders[0], rows, **NEAR)
     with pytest.raises(tg.TidegateError, match=r"streams\[1\] is given as files, and streams\[0\]"):
         tidegate.spark.aggregate([rows, folders[0]], on="ts", size=5, aggs=AGGS)
-    with pytest.raises(TypeError, match="right: expected a Spark DataFrame"):
+    with pytest.raises(
+        TypeError, match=r"right: expected files, as for left, but got builtins\.int"
+    ):
         tidegate.spark.interval_join(folders[0], 5, **NEAR)
 
 
@@ -275,7 +276,7 @@ def test_files_and_dataframes_are_not_mixed(spark, folders):
         ({"max_width": 5}, "max_width limits how long rows from two streams are kept"),
         ({"columns": []}, "`columns` is empty"),
         ({"partitions": 0}, "partitions: expected at least 1"),
-        ({"lower": None}, "at any distance in time"),
+        ({"lower": None}, "matching rows may be any distance apart in time"),
         ({"by": "z"}, "z"),
     ],
 )
@@ -293,7 +294,7 @@ def test_types_of_files_become_types_of_spark(spark, tmp_path):
         "large": pa.array([1, 2**64 - 1, None], pa.uint64()),
         "name": pa.array(["a", None, "a"]).dictionary_encode(),
         "text": pa.array(["a", None, "b"], pa.large_string()),
-        "price": pa.array([1, 2, 3]).cast(pa.decimal128(20, 3)),
+        "price": pa.array([1, 2, 3], pa.decimal128(20, 3)),
         "list": pa.array([[1], None, []], pa.large_list(pa.uint8())),
     }
     pq.write_table(pa.table(values), tmp_path / "0.parquet")
@@ -381,14 +382,15 @@ def test_a_worker_unpacks_a_plan_once_and_large_plans_stay_small(folders, tmp_pa
     paths = [tmp_path / f"{name}.parquet" for name in ("left", "right")]
     plan = tg.tasks(tg.interval_join, *paths, **query, target=800)
     assert len(plan.tasks) > 1500
-    shipped = Shipped.of(plan, None)
+    shipped = Shipped.of(plan)
     assert len(shipped.packed) < 40 * len(plan.tasks)
     assert len(pickle.dumps(plan.tasks[0])) > 1000
     slices._unpacked.clear()
     first, second = shipped.task(0), shipped.task(1)
     [plan] = slices._unpacked.values()
     assert (first.number, second.number) == (0, 1)
-    assert shipped.task(5) and [*slices._unpacked.values()] == [plan]
+    assert shipped.task(5).number == 5
+    assert [*slices._unpacked.values()] == [plan]
 
 
 # Files of results
@@ -410,7 +412,7 @@ def test_tasks_write_their_results_to_files(spark, folders, tmp_path):
     before = Path(files[0].path).stat().st_mtime_ns
     assert call(sink=folder).collect() == files
     assert Path(files[0].path).stat().st_mtime_ns == before
-    with pytest.raises(tg.TidegateError, match="which does not belong to this result; give an em"):
+    with pytest.raises(tg.TidegateError, match="belongs to another plan, because files, arguments"):
         call(sink=folder, how="left")
     frames = map(spark.read.parquet, folders)
     of_scans = tidegate.spark.interval_join(*frames, **NEAR, sink=str(tmp_path / "scans")).collect()
@@ -428,38 +430,8 @@ def test_sinks_that_cannot_be_written_are_refused(spark, folders, tmp_path):
         call(*folders, **NEAR, sink=str(tmp_path), then=print, then_schema="k bigint")
     with pytest.raises(TypeError, match="sink: expected the path of a folder, got 5"):
         call(*folders, **NEAR, sink=5)
-    with pytest.raises(tg.TidegateError, match="sink: nowhere://x cannot be opened"):
+    with pytest.raises(tg.TidegateError, match="nowhere"):
         call(*folders, **NEAR, sink="nowhere://x")
-
-
-@pytest.mark.parametrize("kind", ["s3", "hdfs"])
-def test_a_file_of_a_url_appears_when_it_is_complete(folders, tmp_path, monkeypatch, kind):
-    seen = []
-
-    local = pafs.LocalFileSystem()
-    task = tg.tasks(tg.interval_join, *folders, **NEAR).tasks[0]
-
-    class Opened:
-        type_name = kind
-
-        def move(self, old: str, new: str) -> None:
-            seen.append(Path(old).name)
-            local.move(old, new)
-
-    def copied(source, target, **_):
-        assert Path(target).name.startswith("_") == (kind == "hdfs")
-        pafs_copy(source, target)
-
-    pafs_copy = pafs.copy_files
-    monkeypatch.setattr(slices.pafs, "copy_files", copied)
-    opened = Opened()
-    monkeypatch.setattr(
-        slices.pafs, "FileSystem", type("Any", (), {"from_uri": lambda _: (opened, str(tmp_path))})
-    )
-    path = slices.written("any://bucket/result", task)
-    assert path == f"any://bucket/result/{task.name}"
-    assert pq.read_table(tmp_path / task.name).equals(task.run().read_all())
-    assert len(seen) == (kind == "hdfs")
 
 
 # Killed workers
@@ -486,10 +458,10 @@ def test_a_killed_worker_costs_no_row(spark, folders, tmp_path, writes):
     count = tg.agg.udf(functools.partial(deadly, marker), "ts", pa.int64())
     sink = str(tmp_path / "result") if writes else None
     found = tidegate.spark.aggregate(folders[0], **query, aggs={"n": count}, sink=sink)
-    rows = pq.read_table(sink) if writes else found.toArrow()
+    rows = pq.read_table([*Path(sink).glob("*.parquet")]) if writes else found.toArrow()
     assert Path(marker).exists()
     if writes:
-        assert found.count() == len([*Path(sink).iterdir()]) == 6
+        assert found.count() == len([*Path(sink).glob("*.parquet")]) == 6
     expected = tg.aggregate(
         folders[0], on="ts", by="k", size=10, aggs={"n": tg.agg.udf(counting, "ts", pa.int64())}
     )

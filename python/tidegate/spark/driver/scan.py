@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from tidegate.slices.footers import File, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame
@@ -76,18 +76,25 @@ def scanned(frame: DataFrame, name: str, sent: pa.Schema) -> Source | str:
         return f"{name}: pyarrow cannot open the files of this DataFrame ({error})"
 
 
+class Condition(NamedTuple):
+    """A test of one column."""
+
+    column: str
+    test: pc.Expression
+
+
 class _Unlike(Exception):  # noqa: N818 - a reason, never an error for users
     """The rows cannot be read without Spark; the message states the reason."""
 
 
 def _scanned(frame: DataFrame, name: str, sent: pa.Schema, plan: Any) -> Source:  # noqa: ANN401 - Java's
-    filters: list[pc.Expression] = []
+    filters: list[Condition] = []
     read: Columns = {}
     while (node := plan.nodeName()) in ("Project", "Filter", "SubqueryAlias", "View"):
         if node == "Project":
             _check_columns(name, plan.projectList())
         if node == "Filter":
-            filters.append(_condition(name, plan.condition(), read))
+            filters += _conditions(name, plan.condition(), read)
         plan = plan.children().apply(0)
     if node != "LogicalRelation":
         message = f"{name}: this DataFrame is not a plain scan of Parquet files, but contains the "
@@ -108,9 +115,24 @@ def _scanned(frame: DataFrame, name: str, sent: pa.Schema, plan: Any) -> Source:
     folders = [(one.name, kinds.get(one.name, pa.string())) for one in partitions.fields]
     source = _source(name, filesystem, paths, uris, pa.schema(folders))
     _check_types(source, kinds)
-    if not filters:
-        return source
-    return Source(name, source.schema, source.files, reduce(and_, filters), source.subsets)
+    of_rows = [one.test for one in filters if one.column not in partitions.names]
+    of_files = [one.test for one in filters if one.column in partitions.names]
+    files = _matching(source.files, pa.schema(folders), of_files)
+    where = reduce(and_, of_rows) if of_rows else None
+    return Source(name, source.schema, files, where, [None] * len(files))
+
+
+def _matching(
+    files: Sequence[File], folders: pa.Schema, tests: Sequence[pc.Expression]
+) -> Sequence[File]:
+    """Return the files in folders whose values pass all tests."""
+    if not tests:
+        return files
+    values = [ds.get_partition_keys(file.values) for file in files]
+    columns = {name: [one.get(name) for one in values] for name in folders.names}
+    table = pa.table(columns, folders).append_column("\x1fat", pa.array(range(len(files))))
+    kept = table.filter(reduce(and_, tests))["\x1fat"].to_pylist()
+    return [files[at] for at in kept]
 
 
 def _uris(frame: DataFrame, relation: Any) -> list[str]:  # noqa: ANN401 - an object of Java
@@ -188,17 +210,20 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
 
 
-def _condition(name: str, condition: Any, read: Columns) -> pc.Expression:  # noqa: ANN401 - Java's
-    """Return a condition of Spark for pyarrow. Both drop the rows for which it is null.
+def _conditions(name: str, condition: Any, read: Columns) -> Iterator[Condition]:  # noqa: ANN401 - Java's
+    """Yield the parts of a condition of Spark. A row for which a part is null does not pass.
 
     The columns that the condition compares are added to `read`, with their types.
     """
     kind = _kind(condition)
     parts = [condition.children().apply(at) for at in range(condition.children().size())]
     if kind == "And":
-        return reduce(and_, (_condition(name, part, read) for part in parts))
+        for part in parts:
+            yield from _conditions(name, part, read)
+        return
     if kind == "IsNotNull" and _kind(parts[0]) == "AttributeReference":
-        return ds.field(parts[0].name()).is_valid()
+        yield Condition(parts[0].name(), ds.field(parts[0].name()).is_valid())
+        return
     if kind in _COMPARISONS:
         left, right = parts
         comparison = _COMPARISONS[kind]
@@ -208,8 +233,8 @@ def _condition(name: str, condition: Any, read: Columns) -> pc.Expression:  # no
             value = _value(right)
             if value is not None:
                 read[left.name()] = value.type
-                found: pc.Expression = getattr(ds.field(left.name()), comparison)(value)
-                return found
+                yield Condition(left.name(), getattr(ds.field(left.name()), comparison)(value))
+                return
     message = f"{name}: this DataFrame has the filter {condition.sql()}, which only Spark can apply"
     raise _Unlike(message)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.fs as pafs
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
@@ -80,14 +79,20 @@ def active() -> SparkSession:
 def results(plan: FilePlan, output: Output, schema: StructType) -> DataFrame:
     """Return the results of the tasks as a DataFrame."""
     _prepare(plan)
-    task = SliceTask(Shipped.of(plan.tasks, plan.sort), plan.columns, plan.schema, output)
+    task = SliceTask(Shipped.of(plan.tasks), plan.columns, plan.schema, output)
     return _one_each(plan.session, len(plan.tasks.tasks), task.run, "tidegate_files", schema)
 
 
 def written(plan: FilePlan, folder: str) -> DataFrame:
     """Write the results of the tasks to files, and return a row for each file."""
-    _prepare(plan)
-    task = WritingTask(Shipped.of(plan.tasks, plan.sort), folder, _present(plan, folder))
+    if "://" not in folder:
+        # Workers may have other working directories.
+        folder = str(Path(folder).absolute())
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    missing = frozenset(task.number for task in plan.tasks.missing(folder))
+    if missing:
+        _prepare(plan)
+    task = WritingTask(Shipped.of(plan.tasks), folder, missing)
     session, count = plan.session, len(plan.tasks.tasks)
     with described(session, f"write {count:,} files"):
         rows = _one_each(session, count, task.run, "tidegate_write", WRITTEN).toArrow()
@@ -113,34 +118,3 @@ def _prepare(plan: FilePlan) -> None:
         work = PreparationTask(tuple(map(cloudpickle.dumps, stage)))
         with described(plan.session, f"prepare files, stage {number} of {len(stages)}"):
             _one_each(plan.session, len(stage), work.run, "tidegate_prepare", "id bigint").count()
-
-
-def _present(plan: FilePlan, folder: str) -> frozenset[str]:
-    """Create the folder if it is missing, and return the plan's files that it contains.
-
-    Raises:
-        tidegate.TidegateError: The folder contains other files, which do not belong to the result.
-    """
-    filesystem, place = _opened(folder)
-    filesystem.create_dir(place)
-    found = filesystem.get_file_info(pafs.FileSelector(place))
-    names = {one.base_name for one in found if one.base_name.endswith(".parquet")}
-    first = plan.tasks.tasks[0].name
-    prefix = ("" if plan.sort is None else "sorted-") + first.rpartition("-")[0]
-    others = sorted(name for name in names if not name.startswith(prefix))
-    if others:
-        message = f"sink: {folder} contains {others[0]}, which does not belong to this result; "
-        message += "give an empty folder"
-        raise tidegate.TidegateError(message)
-    return frozenset(names)
-
-
-def _opened(folder: str) -> tuple[pafs.FileSystem, str]:
-    if "://" not in folder:
-        return pafs.LocalFileSystem(), str(Path(folder).absolute())
-    try:
-        filesystem, place = pafs.FileSystem.from_uri(folder)
-    except (ValueError, OSError) as error:
-        message = f"sink: {folder} cannot be opened ({error}); give the path or the URL of a folder"
-        raise tidegate.TidegateError(message) from error
-    return filesystem, place

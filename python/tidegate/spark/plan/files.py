@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow.dataset as ds
@@ -15,12 +15,13 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.calls.inputs import elsewhere, listed, names
 from tidegate.slices import aggregation, join
 from tidegate.slices.footers import Source
+from tidegate.slices.plan import TaskPlan
 from tidegate.spark.plan.checks import check_asked, check_columns, check_late_as, check_width
 from tidegate.spark.plan.join import origins_of, told_apart
 from tidegate.spark.query.files import struct_of
 from tidegate.spark.query.schema import Origin, arrow
 from tidegate.spark.worker.pack import NAMES
-from tidegate.spark.worker.slices import RightByValue, RowsByValue
+from tidegate.spark.worker.slices import RightByValue, RowsByValue, Sorted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import JoinQuery
     from tidegate.slices.cuts import Target
-    from tidegate.slices.plan import TaskPlan
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.worker.slices import Sort
@@ -58,15 +58,13 @@ class FilePlan:
     schema: pa.Schema
     """The types in which Spark receives these columns."""
 
-    sort: Sort | None
-    """The order of rows with equal times, if the result depends on it; None for the files' own."""
-
 
 def are_files(inputs: Mapping[str, object]) -> bool:
     """Return whether the inputs of a call are files instead of DataFrames.
 
     Raises:
         tidegate.TidegateError: Some inputs are files, and others are DataFrames.
+        TypeError: Some inputs are files, and others are neither files nor DataFrames.
     """
     kinds = {name: _is_files(one) for name, one in inputs.items()}
     if len({*kinds.values()}) < 2:  # noqa: PLR2004 - both kinds
@@ -74,7 +72,11 @@ def are_files(inputs: Mapping[str, object]) -> bool:
     files = next(name for name, is_files in kinds.items() if is_files)
     other = next(name for name, is_files in kinds.items() if not is_files)
     if not isinstance(inputs[other], DataFrame):
-        return False
+        kind = type(inputs[other])
+        found = f"{kind.__module__}.{kind.__qualname__}"
+        message = f"{other}: expected files, as for {files}, but got {found}; give the path of "
+        message += "Parquet files, a list of paths, or a pyarrow dataset"
+        raise TypeError(message)
     message = f"{files} is given as files, and {other} is a DataFrame, whose rows no task can find "
     message += f"by their times; give the Parquet files of {other}, or read {files} with "
     message += "spark.read.parquet"
@@ -118,7 +120,7 @@ def of_paths(
     result, schema = struct_of(tasks.schema)
     if not query.arguments.get("aggs"):
         result = told_apart(session, result, origins_of(native), query.arguments["suffix"])
-    return FilePlan(session, tasks, result, tuple(schema.names), schema, None)
+    return FilePlan(session, tasks, result, tuple(schema.names), schema)
 
 
 def of_scans(plan: Plan, sources: Sequence[Source], target: Target) -> FilePlan:
@@ -138,10 +140,11 @@ def of_scans(plan: Plan, sources: Sequence[Source], target: Target) -> FilePlan:
             # All right columns determine the order of rows with equal times.
             every = (name_of.get(Origin("right", name)) for name in of_right)
             asked += [name for name in every if name is not None and name not in columns]
-    sort = None if plan.order is None else RightByValue(plan.order, tuple(of_right))
     tasks = _made(lambda: join.planned(query.replace(columns=asked), left, right, target))
+    if plan.order is not None:
+        tasks = _sorted(tasks, RightByValue(plan.order, tuple(of_right)))
     schema = arrow(session, plan.columns.result)
-    return FilePlan(session, tasks, plan.columns.result, tuple(columns), schema, sort)
+    return FilePlan(session, tasks, plan.columns.result, tuple(columns), schema)
 
 
 def windows_of_paths(
@@ -152,7 +155,7 @@ def windows_of_paths(
     query = query.replace(threads=cpus(session))
     tasks = _made(lambda: aggregation.planned(query, every, names(len(every)), target))
     result, schema = struct_of(tasks.schema)
-    return FilePlan(session, tasks, result, tuple(schema.names), schema, None)
+    return FilePlan(session, tasks, result, tuple(schema.names), schema)
 
 
 def windows_of_scans(plan: AggregatePlan, sources: Sequence[Source], target: Target) -> FilePlan:
@@ -161,9 +164,18 @@ def windows_of_scans(plan: AggregatePlan, sources: Sequence[Source], target: Tar
     query = AggregationQuery(**plan.aggregation.arguments, threads=cpus(session))
     every = [source.name for source in sources]
     tasks = _made(lambda: aggregation.planned(query, sources, every, target))
-    sort = None if plan.combines else RowsByValue(plan.aggregation.on, plan.sent, plan.in_days)
+    if not plan.combines:
+        tasks = _sorted(tasks, RowsByValue(plan.aggregation.on, plan.sent, plan.in_days))
     schema = arrow(session, plan.result)
-    return FilePlan(session, tasks, plan.result, tuple(tasks.schema.names), schema, sort)
+    return FilePlan(session, tasks, plan.result, tuple(tasks.schema.names), schema)
+
+
+def _sorted(plan: TaskPlan, sort: Sort) -> TaskPlan:
+    """Return the plan with rows in the order that a DataFrame's rows have."""
+    call, cut, sides = plan._call, plan._borders, plan._sides  # noqa: SLF001 - of the package
+    # The names of files distinguish this plan from that of the same files in their own order.
+    identity = call.identity + repr(sort).encode()
+    return TaskPlan(replace(call, work=Sorted(call.work, sort), identity=identity), cut, sides)
 
 
 def _made(plan: Callable[[], TaskPlan]) -> TaskPlan:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 import zlib
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.fs as pafs
+from pyspark import cloudpickle
 
 import tidegate
 from tidegate.spark.worker.aggregate import in_order
@@ -96,16 +94,13 @@ class Shipped:
 
     name: str
     packed: bytes
-    sort: Sort | None
 
     @classmethod
-    def of(cls, plan: TaskPlan, sort: Sort | None) -> Shipped:
+    def of(cls, plan: TaskPlan) -> Shipped:
         """Pack a plan."""
-        from pyspark import cloudpickle  # noqa: PLC0415 - functions of the user are sent by value
-
+        # Functions of the user's own module are pickled by value.
         pickled: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
-        first = plan.tasks[0]
-        return cls(f"{first.name} {sort}", zlib.compress(pickled, 1), sort)
+        return cls(plan.tasks[0].name, zlib.compress(pickled, 1))
 
     def task(self, number: int) -> Task:
         """Return a task."""
@@ -115,11 +110,7 @@ class Shipped:
             _unpacked.clear()
             plan = pickle.loads(zlib.decompress(self.packed))  # noqa: S301 - our own pickle
             _unpacked[self.name] = plan
-        task: Task = plan.tasks[number]
-        if self.sort is None:
-            return task
-        work = Sorted(task._work, self.sort)  # noqa: SLF001 - internal to the package
-        return replace(task, name=f"sorted-{task.name}", _work=work)
+        return plan.tasks[number]
 
 
 _unpacked: dict[str, TaskPlan] = {}
@@ -191,45 +182,18 @@ class WritingTask:
 
     shipped: Shipped
     folder: str
-    done: frozenset[str]
-    """The names of files that an earlier run has written."""
+    missing: frozenset[int]
+    """The numbers of the tasks whose files an earlier run has not written."""
 
     def run(self, batches: Batches) -> Batches:
         """Yield a row for each file."""
         for task in _tasks(self.shipped, batches):
-            yield _row(self._written(task))
+            yield pa.RecordBatch.from_pylist([self._written(task)._asdict()])
 
     def _written(self, task: Task) -> Written:
-        if task.name in self.done:
-            path = f"{self.folder}/{task.name}"
-        else:
-            path = written(self.folder, task)
+        path = f"{self.folder}/{task.name}"
+        if task.number in self.missing:
+            path = task.write(self.folder)
         digest = tidegate.Digest(task.schema)
         digest.update(path, threads=1)
         return Written(task.number, path, digest.rows, digest.sum)
-
-
-def _row(one: Written) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([one._asdict()])
-
-
-def written(folder: str, task: Task) -> str:
-    """Write a task's result to a file that appears whole or not at all, and return its path."""
-    if "://" not in folder:
-        return task.write(folder)
-    filesystem, place = pafs.FileSystem.from_uri(folder)
-    with tempfile.TemporaryDirectory() as temporary:
-        local = task.write(temporary)
-        target = f"{place}/{task.name}"
-        # An object appears when its upload is complete. Other file systems can rename files.
-        hidden = f"{place}/_{Path(temporary).name}-{task.name}"
-        moves = filesystem.type_name not in _OBJECTS
-        pafs.copy_files(
-            local, hidden if moves else target, destination_filesystem=filesystem, use_threads=False
-        )
-        if moves:
-            filesystem.move(hidden, target)
-    return f"{folder}/{task.name}"
-
-
-_OBJECTS = ("s3", "gcs", "abfs")
