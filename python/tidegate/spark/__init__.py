@@ -1,8 +1,12 @@
 """Joins and aggregates Spark DataFrames with native calls and at most one shuffle.
 
 The driver checks the arguments against the schemas. For a join of tables, it then chooses one of
-four routes:
+five routes:
 
+- *Tasks read the files*: both sides are Parquet files, or DataFrames that only scan such files, and
+  the footers of the files contain the times of each row group. Each task reads the row groups of a
+  time slice itself, so no rows are sent to Python or shuffled. For DataFrames, `auto` uses this
+  route only for local files, and only if it is clearly cheaper.
 - *One side is small*: it takes up at most 64 MB, both according to Spark's estimate and as Arrow
   data. That side is read immediately and sent in full to every task, as in Spark's own broadcast
   join. The other side stays in its partitions and is not shuffled, even if its keys are skewed.

@@ -2,7 +2,7 @@
 
 Such a DataFrame consists of columns of the files and, optionally, simple filters. Its rows can be
 read without Spark, if each column has the type in the files that Spark would pass to Python. In all
-other cases, a text states why the files cannot be read in place of the DataFrame.
+other cases, a string states why the files cannot be read in place of the DataFrame.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _one_each(
     name: str,
     schema: StructType | str,
 ) -> DataFrame:
-    """Run a function once for each number below `count`, in a Spark task of its own."""
+    """Run a function once for each number below `count`, in a separate Spark task."""
     numbers = session.range(0, count, 1, count)
     return numbers.mapInArrow(on_worker(work, name), schema)  # type: ignore[arg-type]
 

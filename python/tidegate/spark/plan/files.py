@@ -68,7 +68,7 @@ def are_files(inputs: Mapping[str, object]) -> bool:
     """
     kinds = {name: _is_files(one) for name, one in inputs.items()}
     if len({*kinds.values()}) < 2:  # noqa: PLR2004 - both kinds
-        return all(kinds.values())
+        return bool(kinds) and all(kinds.values())
     files = next(name for name, is_files in kinds.items() if is_files)
     other = next(name for name, is_files in kinds.items() if not is_files)
     if not isinstance(inputs[other], DataFrame):

@@ -89,7 +89,7 @@ class Shipped:
     """A plan in the form in which it is sent to the workers.
 
     All tasks of a plan share its schemas, files and query, so the plan is much smaller than its
-    pickled tasks. A worker unpickles it once for all tasks that it runs.
+    pickled tasks. A worker unpickles it only once.
     """
 
     name: str
