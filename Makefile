@@ -30,7 +30,7 @@ MODULE := $(VENV)/.module
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install demo quick test lowest hosts coverage loom aarch64 stress fuzz campaign lock options check prose audit format site bench claims wheel clean
+.PHONY: help install demo quick test lowest hosts sail versions coverage loom aarch64 stress fuzz campaign lock options check prose audit format site bench claims wheel clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,12 @@ lowest: $(VENV)/.pip ## Run the core Python tests with the lowest dependency ver
 
 hosts: $(DEVELOP) ## Run the examples for Dask and Ray in docs/any-cluster.md, in a separate environment.
 	$(SCRIPTS)/try_hosts.sh python
+
+sail: $(VENV)/.pip ## Run the calls on tables on Sail, in a separate environment.
+	$(SCRIPTS)/test_sail.sh
+
+versions: $(VENV)/.pip ## Run some calls with each supported version of PySpark.
+	$(SCRIPTS)/test_spark_versions.sh
 
 coverage: $(DEVELOP) ## Report the lines and unsafe blocks that the tests reach, except the Spark tests.
 	$(SCRIPTS)/coverage.sh

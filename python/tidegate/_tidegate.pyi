@@ -2897,11 +2897,16 @@ def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
 class Index:
     """A table prepared once as the right side of many joins.
 
-    The rows are grouped by key and sorted by time when the index is made. A join with the index
-    then takes time for its left rows and its results, but not for the rows of the index. The rows,
-    their order and their values are those of a join with the table itself.
+    When the index is made, the rows are grouped by key and sorted by time. A join with a few left
+    rows then searches for their matches instead of passing over all right rows. The result is the
+    same as with the table itself, including the order of its rows.
 
-    The index refers to the rows of the table, and takes up to 12 bytes per row in addition.
+    `asof_join` without `where`, and `interval_join` and `window_join` with bounds that are the same
+    for all rows, use the index, with or without `aggs`. Other joins also accept an index, but read
+    all of its rows.
+
+    The index refers to the rows of the table, and takes up another 12 bytes per row and a few bytes
+    per key.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")

@@ -1590,4 +1590,16 @@ OPTIONS: tuple[Option, ...] = (
         """,
         default="None",
     ),
+    Option(
+        "scratch",
+        "str | None",
+        (*ON_SPARK,),
+        """
+        A folder for the files of preparations, if tasks that read files need rows from other
+        slices. As-of joins without a tolerance, joins with `prevailing` and aggregations with
+        `session` are examples. All workers must be able to access the folder, which is a path or a
+        URL. The default is a temporary folder if Spark runs only on this machine.
+        """,
+        default="None",
+    ),
 )

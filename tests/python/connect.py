@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import campaign
 import spark_session
 import tidegate.spark
 from tidegate import agg
+from tidegate.spark.plan.host import Host, host_of
 
 NEAR: dict[str, Any] = {"on": "ts", "by": "k", "lower": -5, "upper": 5}
 AGGS = {"n": agg.count(), "sum": agg.sum("b")}
@@ -48,6 +49,7 @@ def main(name: str) -> None:
         session.read.parquet(str(folder / f"{side}.parquet")) for side in ("left", "right")
     )
     assert "connect" in type(left).__module__
+    assert host_of(session) == Host(places_rows=hasattr(DataFrame, "repartitionById"))
     for query, (join, arguments) in JOINS.items():
         found = getattr(tidegate.spark, join)(left, right, **arguments)
         pq.write_table(found.toArrow(), folder / f"{query}.parquet")

@@ -726,6 +726,16 @@ def test_only_the_spark_part_imports_pyspark():
     assert {path.relative_to(package).parts[0] for path in found} == {"spark"}
 
 
+def test_py4j_is_optional():
+    """`pyspark-client`, which users of Spark Connect install, comes without py4j."""
+    package = ROOT / "python" / "tidegate"
+    importing = re.compile(r"^( *)(?:import|from) py4j\b", re.MULTILINE)
+    found = {
+        path.name: importing.findall(path.read_text("utf-8")) for path in package.rglob("*.py")
+    }
+    assert {name: indents for name, indents in found.items() if indents} == {"java.py": ["    "]}
+
+
 def test_importing_tidegate_imports_no_data_library():
     script = (
         "import sys, tidegate; print(*sorted({name.partition('.')[0] for name in sys.modules}))"

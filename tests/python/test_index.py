@@ -53,8 +53,15 @@ def calls(chance: random.Random, kind: pa.DataType):
     how = chance.choice(["inner", "left", "right", "full", "semi", "anti"])
     yield tg.interval_join, {**ends, "how": how, "where": where}
     yield tg.interval_join_batches, {**ends, "how": how, "where": where}
-    aggs = {"n": tg.agg.count(), "sum": tg.agg.sum("r"), "last": tg.agg.last("r")}
-    yield tg.interval_join, {**ends, "aggs": aggs}
+    aggs = {
+        "n": tg.agg.count(),
+        "sum": tg.agg.sum("float"),
+        "median": tg.agg.median("r"),
+        "last": tg.agg.last("text"),
+    }
+    prevailing = low is not None and chance.random() < 0.5
+    yield tg.interval_join, {**ends, "aggs": aggs, "prevailing": prevailing, "where": where}
+    yield tg.window_join, {"window": (length(3), length(5)), "aggs": aggs, "where": where}
     yield tg.window_join, {"window": (length(3), length(5)), "where": where, "how": how}
     yield (
         tg.asof_join,

@@ -27,6 +27,7 @@ import tidegate.spark
 from cases import grid, keys_of_all_types, more, of_campaigns
 from tidegate.spark.driver import division, join
 from tidegate.spark.layout.layout import Reach, by_key
+from tidegate.spark.plan.host import Host
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.query.schema import arrow
@@ -187,7 +188,7 @@ def test_numbers_of_partitions_change_no_row(spark, sides, partitions, adaptive,
 
 @grid(adaptive=["true", *more("false")], how=["full", *more("inner")])
 def test_before_spark_4_1_the_partition_number_travels(spark, sides, monkeypatch, how, adaptive):
-    monkeypatch.setattr(join, "places_rows", lambda: False)
+    monkeypatch.setattr(join, "host_of", lambda _: Host(places_rows=False))
     query = {"on": "ts", "by": "key", "lower": "-20s", "upper": "20s", "how": how}
     with spark_session.settings(spark, spark__sql__adaptive__enabled=adaptive):
         found = tidegate.spark.interval_join(*sides, **query, parallelism="hybrid", partitions=7)
@@ -271,7 +272,7 @@ def test_hot_keys_are_spread_over_the_partitions(spark, monkeypatch):
 
 
 def test_rows_find_their_partitions_by_hash(spark, monkeypatch):
-    monkeypatch.setattr(join, "places_rows", lambda: False)
+    monkeypatch.setattr(join, "host_of", lambda _: Host(places_rows=False))
     layout = by_key(13, "right", Reach.of(0, 0))
     packs = spark.range(1300).selectExpr("cast(id % 13 as int) as partition")
     placed = join.in_partitions(packs, layout).withColumn("task", F.spark_partition_id())

@@ -24,10 +24,10 @@ from cases import grid, keys_of_all_types, more, of_campaigns
 from tidegate import agg
 from tidegate.spark.driver import bins as driver_bins
 from tidegate.spark.driver import division, whole
-from tidegate.spark.layout import costs as layout_costs
 from tidegate.spark.layout.balance import Sample
 from tidegate.spark.layout.bins import Bins, Ends, are_safe, fitting, seen, unseen
-from tidegate.spark.layout.costs import Asked, Costs, Width, costs
+from tidegate.spark.layout.costs import SPARK, Asked, Costs, Width, costs
+from tidegate.spark.plan import host
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.plan.session import allocated, task_memory
 from tidegate.spark.query.query import SparkQuery
@@ -531,23 +531,23 @@ def sample(keys: int, *, hot: bool = False, span: int = 10**9, weight: float = 1
 @pytest.mark.parametrize("matches", [4, 50])
 def test_pairs_are_known_from_the_sample(keys, matches):
     half = round(matches * 10**9 * keys / (2 * 100 * ROWS))
-    found = fitting(sample(keys), "left", Ends(-half, half), COLUMNS)
+    found = fitting(sample(keys), "left", Ends(-half, half), ASKED)
     # Rows near the first and the last time have fewer partners.
     share = 1 - half / (2 * 10**9) if half < 10**9 else 10**9 / (2 * half)
     assert found.pairs == pytest.approx(100 * ROWS * matches * share, rel=0.2)
 
 
 def test_an_interval_far_from_the_left_rows_has_no_pairs():
-    far = fitting(sample(10), "left", Ends(3 * 10**9, 3 * 10**9 + 1_000), COLUMNS)
-    near = fitting(sample(10), "left", Ends(10**7, 10**7 + 1_000), COLUMNS)
+    far = fitting(sample(10), "left", Ends(3 * 10**9, 3 * 10**9 + 1_000), ASKED)
+    near = fitting(sample(10), "left", Ends(10**7, 10**7 + 1_000), ASKED)
     assert far.pairs == 0
     assert near.pairs > 0
 
 
 def test_bins_are_wide_where_candidates_are_few():
     ends = Ends(-1_000, 1_000)
-    few = fitting(sample(100_000), "left", ends, COLUMNS)
-    many = fitting(sample(1), "left", ends, COLUMNS)
+    few = fitting(sample(100_000), "left", ends, ASKED)
+    many = fitting(sample(1), "left", ends, ASKED)
     assert few.width > many.width >= ends.reach
     assert few.copies < many.copies
 
@@ -555,13 +555,13 @@ def test_bins_are_wide_where_candidates_are_few():
 def test_bins_are_dear_where_a_key_has_many_rows():
     """The interval has the same length for all keys, so a hot key has many candidates."""
     ends = Ends(-2_000_000, 2_000_000)
-    even = costs(fitting(sample(1_000), "left", ends, COLUMNS), ASKED)
-    hot = costs(fitting(sample(1_000, hot=True), "left", ends, COLUMNS), ASKED)
+    even = costs(fitting(sample(1_000), "left", ends, ASKED), ASKED)
+    hot = costs(fitting(sample(1_000, hot=True), "left", ends, ASKED), ASKED)
     assert hot.bins > 2 * even.bins
 
 
 def test_a_limit_makes_native_calls_dearer():
-    bins = fitting(sample(1_000), "left", Ends(-2_000_000, 2_000_000), COLUMNS)
+    bins = fitting(sample(1_000), "left", Ends(-2_000_000, 2_000_000), ASKED)
     measured = costs(bins, ASKED._replace(measured=True))
     assert measured.native > costs(bins, ASKED).native
     assert measured.bins == costs(bins, ASKED).bins
@@ -569,7 +569,7 @@ def test_a_limit_makes_native_calls_dearer():
 
 def test_left_rows_that_come_once_are_no_pairs():
     """Of a left row's fifty pairs, one row is returned from Python."""
-    bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), COLUMNS)
+    bins = fitting(sample(1_000), "right", Ends(-25_000_000, 25_000_000), ASKED)
     pairs, once = (costs(bins, Asked(COLUMNS, measured=True, once=once)) for once in (False, True))
     assert once.native < pairs.native / 4
     assert once.bins < pairs.bins
@@ -577,7 +577,7 @@ def test_left_rows_that_come_once_are_no_pairs():
 
 def test_an_empty_sample_has_no_pairs():
     none = np.array([], np.int64)
-    bins = fitting(Sample(none, none, none, none, 50.0), "right", Ends(0, 5), COLUMNS)
+    bins = fitting(Sample(none, none, none, none, 50.0), "right", Ends(0, 5), ASKED)
     assert bins.pairs == bins.copies == 0
     assert bins.width >= 5
 
@@ -619,7 +619,7 @@ def unsampled(frames, *, looks: bool = False, **query) -> bool:
 @pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("how", ["inner", "left", "right"])
 def test_auto_takes_bins_without_a_sample_where_files_tell_the_rows(files, monkeypatch, how):
-    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
+    monkeypatch.setattr(host, "SPARK", SPARK._replace(generated=0.0))
     assert unsampled(files, how=how)
     found = tidegate.spark.interval_join(*files, **NEAR, how=how)
     assert "InArrow" not in found._jdf.queryExecution().toString()
@@ -629,8 +629,7 @@ def test_auto_takes_bins_without_a_sample_where_files_tell_the_rows(files, monke
 
 @pytest.mark.usefixtures("large")
 def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch):
-    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
-    monkeypatch.setattr(layout_costs, "_JOB", 0)
+    monkeypatch.setattr(host, "SPARK", SPARK._replace(generated=0.0, job=0.0))
     left, right = files
     assert unsampled(files)
     assert not unsampled(sides), "the number of rows is unknown"
@@ -650,7 +649,7 @@ def test_rows_are_sampled_where_bins_may_be_a_mistake(files, sides, monkeypatch)
 
 @pytest.mark.usefixtures("large")
 def test_large_tables_of_many_keys_are_sampled(spark, files, tmp_path, monkeypatch):
-    monkeypatch.setattr(layout_costs, "_GENERATED", 0)
+    monkeypatch.setattr(host, "SPARK", SPARK._replace(generated=0.0))
     monkeypatch.setattr(driver_bins, "_ONE_TASK", 10)
     left, right = files
     assert unsampled(files, looks=True)

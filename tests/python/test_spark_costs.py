@@ -26,13 +26,13 @@ from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.whole import Whole, rows_beside
 from tidegate.spark.layout.balance import Sample
 from tidegate.spark.layout.costs import (
+    SPARK,
     Asked,
     Costs,
     Small,
     There,
     Width,
     costs,
-    looking,
     without_bins,
 )
 from tidegate.spark.plan.join import Plan
@@ -94,9 +94,9 @@ def test_a_table_that_all_tasks_get_leaves_the_other_rows_where_they_are():
     assert stayed[1:] == moved[1:]
     assert stayed.in_place is None
     # Measured with the sample: 5.2 s by bins, 8.1 s with the right side whole.
-    assert stayed.after(looking(6e6)).cheapest == "bins"
+    assert stayed.after(SPARK.looking(6e6)).cheapest == "bins"
     assert stayed.whole == pytest.approx(8.1, rel=0.1)
-    assert stayed.bins + looking(6e6) == pytest.approx(5.2, rel=0.1)
+    assert stayed.bins + SPARK.looking(6e6) == pytest.approx(5.2, rel=0.1)
 
 
 def test_bins_must_be_clearly_cheaper():
@@ -111,7 +111,7 @@ def test_a_sample_that_was_not_taken_costs_what_needs_it():
     costs = Costs(1.0, 2.0, 1.5)
     assert costs.after(1.0) == Costs(2.0, 3.0, 1.5)
     assert Costs(None, 2.0, 1.5).after(1.0) == Costs(None, 3.0, 1.5)
-    assert 0 < looking(0) < looking(1e6) < looking(1e9)
+    assert 0 < SPARK.looking(0) < SPARK.looking(1e6) < SPARK.looking(1e9)
 
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1e10), st.integers(1, 1_000))
@@ -263,8 +263,7 @@ def said(monkeypatch, *, rows: float | None = None, tasks: int = 8, times: float
     monkeypatch.setattr(overlap, "sampled", heavier)
     # All of these few rows are sampled. The number of rows that they represent would be hashed in
     # more than two tasks.
-    for module in (division, overlap):
-        monkeypatch.setattr(module, "FRACTION", 1.0)
+    monkeypatch.setattr(division, "FRACTION", 1.0)
     monkeypatch.setattr(driver_bins, "_HASHED", 1 << 40)
 
 
@@ -365,7 +364,7 @@ def test_a_guess_is_near_what_a_sample_says_if_both_sides_are_alike(frames, side
     guess = guessing.guessed(plan, Whole(side, rows), small, has_bins=True)
     left, right = (mine, theirs) if side == LEFT else (theirs, mine)
     _, found = driver_bins.weighed(plan, Sample(*left, *right, 1.0), small)
-    expected = found.after(looking(40_000 + other))
+    expected = found.after(SPARK.looking(40_000 + other))
     assert guess.costs[:3] == pytest.approx(expected[:3], rel=0.15)
     assert guess.costs.in_place is None
 

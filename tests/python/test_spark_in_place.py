@@ -362,7 +362,7 @@ def weighed(monkeypatch, times: float) -> None:
 
     for module in (division, overlap):
         monkeypatch.setattr(module, "sampled", heavier)
-        monkeypatch.setattr(module, "FRACTION", 1.0)
+    monkeypatch.setattr(division, "FRACTION", 1.0)
     monkeypatch.setattr("tidegate.spark.driver.whole.LIMIT", -1)
     monkeypatch.setattr("tidegate.spark.driver.whole._SURE", -1)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -174,6 +174,8 @@ KEPT = {"inner": "either", "right": "right", "full": "both"}
     st.sampled_from([None, 0, 3]),
     st.sampled_from([None, "(left.l + right.r) % 3 > 0", "left.l > 9", "right.w < 0.5"]),
 )
+# A bucket has two layers of one slice each for left rows, so right rows are copied as well.
+@example(3434892116, (12, 1), "full", 2, True, "hybrid", "both", None, None)  # noqa: FBT003
 def test_tasks_find_the_rows_of_the_native_join(
     seed, rows, how, partitions, keyed, division, closed, least, where
 ):

@@ -11,6 +11,7 @@ Examples use `tg` for `tidegate`, and these tables:
 from __future__ import annotations
 
 import inspect
+import os
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
@@ -31,6 +32,7 @@ def tasks(
     function: Callable[..., Any],
     *inputs: Streams,
     target: Bytes = "1GB",
+    scratch: str | os.PathLike[str] | None = None,
     **arguments: Any,  # noqa: ANN401 - as for the function
 ) -> TaskPlan:
     """Divide a call over Parquet files into tasks that can run anywhere, in any order.
@@ -64,34 +66,61 @@ def tasks(
         >>> pq.read_table("result").num_rows
         3
 
+        In an as-of join without a tolerance, a left row may match a right row of any earlier slice.
+        Before the tasks can run, preparations look for these rows and write them to `scratch`:
+
+        >>> pathlib.Path("scratch").mkdir()
+        >>> plan = tg.tasks(
+        ...     tg.asof_join, "trades.parquet", "quotes.parquet", on="ts", by="sym",
+        ...     target=300, scratch="scratch",
+        ... )
+        >>> [len(stage) for stage in plan.stages]
+        [1, 1, 2]
+        >>> for stage in plan.stages[:-1]:
+        ...     for preparation in stage:
+        ...         preparation.run()
+        >>> [task.run().read_all()["bid"].to_pylist() for task in plan.tasks]
+        [[9, 8], [7]]
+
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
             `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`, or their
-            `_batches` forms. Rows may match only within a distance in time: an as-of join needs a
-            tolerance, and a band join or window join needs a time-based window.
+            `_batches` forms. A band join or window join needs a time-based window, and an interval
+            join needs bounds that are the same for all rows. In an as-of join without a tolerance,
+            `where` may read columns of only one side, and is also evaluated for rows that are far
+            away. A session is returned by the task that contains its first row; this task also
+            reads the session's rows in later slices.
         *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
             URLs, or a pyarrow dataset. The footers must contain the smallest and the largest time
             of each row group.
         target: The number of bytes for each task to read, before compression, as a number or a
             string such as "1GB".
+        scratch: An existing folder that all processes can access, or the URL of a folder, for the
+            files that preparations write. As-of joins without a tolerance, joins with `prevailing`
+            and aggregations with `session` need it if they are divided into more than one task.
+            Each plan has its own subfolder, which you can delete once the tasks have run.
         **arguments: The other arguments of the function. `threads` is the number of worker threads
             of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
             tasks.
 
     Returns:
         The plan. Its `tasks` are ordered by time, `schema` describes the columns of the result, and
-        `explain()` shows what the tasks read.
+        `explain()` shows what the tasks read. `stages` lists the objects to run: preparations, if
+        there are any, and then the tasks. All objects in a stage can run in parallel, and the next
+        stage can begin when all of them have finished. A preparation that runs again writes the
+        same files.
 
     Raises:
         TypeError: `function` is not one of the functions above, or does not accept such arguments.
         TidegateError: An input does not consist of Parquet files, a footer does not contain the
-            times, or rows may match at any distance in time.
+            times, rows may match at any distance in time, or `scratch` is missing.
         SchemaError: A column is missing or has an unsuitable type, or a time is null.
     """
     # Imported late, because these import pyarrow.
     from tidegate.calls.inputs import elsewhere, listed, names  # noqa: PLC0415
     from tidegate.slices import aggregation, join  # noqa: PLC0415
 
+    folder = None if scratch is None else os.fspath(scratch)
     size = _tidegate.byte_count("target", target)
     given = bound(function, inputs, arguments) if function in FUNCTIONS else None
     if given is None or size is None:
@@ -106,11 +135,11 @@ def tasks(
     if function in JOINS:
         left, right = given.pop("left"), given.pop("right")
         query = JOINS[function](**given)
-        return elsewhere(lambda: join.planned(query, left, right, size))
+        return elsewhere(lambda: join.planned(query, left, right, size, folder))
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)
     every = names(len(streams))
-    return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size))
+    return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size, folder))
 
 
 FUNCTIONS = {*JOINS, functions.aggregate, functions.aggregate_batches}

@@ -9,12 +9,17 @@ runs, and a task reads only its own row groups:
 
 Each left row, each window and each unmatched right row belongs to exactly one slice. A task also
 reads the rows within reach of its slice, its *halo*, so that it finds all partners of its rows.
+If rows of any other slice may matter, *preparations* write these rows to files beforehand.
 `tidegate.calls.tasks` builds the plans.
 
 - `footers.py`: the files of an input, and what their footers say about each row group.
 - `cuts.py`: chooses the borders of slices, and the row groups that each slice reads; arithmetic.
-- `plan.py`: the plan, with its tasks and its explanation.
+- `plan.py`: the plan, with its preparations, its tasks and its explanation.
 - `task.py`: reads the rows of a slice; returns or writes the result of a task.
 - `join.py`: plans and runs joins.
 - `aggregation.py`: plans and runs windowed aggregations.
+- `distant.py`: prepares joins in which a right row of each key may match at any distance.
+- `carries.py`: carries one row of each key into later or earlier slices.
+- `last_rows.py`: finds the last or the first row of each key in a table.
+- `scratch.py`: files that preparations write.
 """

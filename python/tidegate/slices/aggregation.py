@@ -1,7 +1,7 @@
-"""Plans and runs windowed aggregations in slices of time.
+"""Plans aggregations in slices of time, and runs those with windows.
 
 A window belongs to the slice that contains its start. A task reads the rows of its slice, and those
-after it that windows of its slice contain.
+after it that windows of its slice contain. `sessions.py` runs aggregations with sessions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-import tidegate
 from tidegate.bounded.ordered import places
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
+from tidegate.slices import sessions
 from tidegate.slices.cuts import Ranges, borders
 from tidegate.slices.footers import LOWEST, Source, Times
-from tidegate.slices.plan import Call, Side, TaskPlan
+from tidegate.slices.plan import Call, Side, TaskPlan, plan_name
+from tidegate.slices.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,21 +30,22 @@ if TYPE_CHECKING:
 
 
 def planned(
-    query: AggregationQuery, streams: Sequence[object], names: Sequence[str], target: Target
+    query: AggregationQuery,
+    streams: Sequence[object],
+    names: Sequence[str],
+    target: Target,
+    scratch: str | None,
 ) -> TaskPlan:
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files with statistics, or the query has
-            sessions.
+        TidegateError: A stream does not consist of Parquet files with statistics, or preparations
+            are needed but no scratch folder is given.
     """
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
-    if plan.windows is None:
-        message = "tasks: a session may be of any length, so it cannot be divided by time; "
-        message += "give a size, or call aggregate itself"
-        raise tidegate.TidegateError(message)
-    size, advance, offset = plan.windows
+    # A session belongs to the slice of its first row.
+    size, advance, offset = plan.windows or (1, 1, 0)
     step = min(step_of(source.schema.field(query.on).type) for source in sources)
     times = Times(query.on, query.on, step)
     groups = [
@@ -57,6 +60,11 @@ def planned(
     ]
     work = AggregationWork(query, plan.schema.names[0], step)
     call = Call(plan.schema, plan.explanation, pickle.dumps(query), work)
+    if plan.windows is None and len(cut):
+        folder = scratch_folder(scratch, "aggregate", "size in place of session")
+        folder = file_in(folder, plan_name(call.identity, cut, sides))
+        found = sessions.Sessions(query, (plan.schema.names[0], plan.schema.names[1]), step)
+        call, sides = sessions.prepared(call, found, sides, cut, folder)
     return TaskPlan(call, cut, sides)
 
 

@@ -8,17 +8,20 @@ rows, a task also reads the left rows within their reach, which belong to other 
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 import tidegate
+from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices.cuts import Ranges, borders
+from tidegate.slices.distant import DistantMatches
 from tidegate.slices.footers import LOWEST, Source, Times
-from tidegate.slices.plan import Call, Side, TaskPlan
+from tidegate.slices.plan import Call, Side, TaskPlan, plan_name
+from tidegate.slices.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,16 +34,19 @@ if TYPE_CHECKING:
 LEFT, RIGHT = "\x1fleft", "\x1fright"
 
 
-def planned(query: JoinQuery, left: object, right: object, target: Target) -> TaskPlan:
+def planned(
+    query: JoinQuery, left: object, right: object, target: Target, scratch: str | None
+) -> TaskPlan:
     """Divide a join into tasks.
 
     Raises:
-        TidegateError: An input does not consist of Parquet files with statistics, or matching rows
-            may be at any distance in time.
+        TidegateError: An input does not consist of Parquet files with statistics, rows may match at
+            any distance in time, or preparations are needed but no scratch folder is given.
     """
     sources = Source.of(left, "left"), Source.of(right, "right")
     plan = query.plan(sources[0].schema, sources[1].schema)
-    times, reach = _times(query, plan)
+    distant = DistantMatches.of(query, plan)
+    times, reach = _times(query, plan, distant)
     groups = [
         source.groups(columns, time)
         for source, columns, time in zip(sources, plan.needed, times, strict=True)
@@ -71,6 +77,13 @@ def planned(query: JoinQuery, left: object, right: object, target: Target) -> Ta
     ]
     work = JoinWork(query, tuple(plan.schema.names), marks)
     call = Call(plan.schema, plan.explanation, pickle.dumps(query), work)
+    if distant is not None and len(cut):
+        folder = scratch_folder(scratch, query.function, distant.instead)
+        name = plan_name(call.identity, cut, sides)
+        carries = distant.carries(sides[1], len(cut) + 1, file_in(folder, name))
+        sides[1] = replace(sides[1], carries=carries)
+        stages = distant.stages(sides[1], cut)
+        call = replace(call, preparations=stages, notes=distant.notes(sides[1], stages))
     return TaskPlan(call, cut, sides)
 
 
@@ -91,7 +104,9 @@ def _halos(
     return halos[0], halos[1]
 
 
-def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple[int, int]]:
+def _times(
+    query: JoinQuery, plan: JoinPlan, distant: DistantMatches | None
+) -> tuple[tuple[Times, Times], tuple[int, int]]:
     """Return the time columns of both sides, and the reach of a left row."""
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if plan.intervals is not None:
@@ -104,7 +119,9 @@ def _times(query: JoinQuery, plan: JoinPlan) -> tuple[tuple[Times, Times], tuple
         message += "give a time-based window, or call the function itself"
         raise tidegate.TidegateError(message)
     (left_on, right_on), (lower, upper) = plan.time
-    if plan.looks_back or lower is None or upper is None:
+    if distant is not None:
+        lower, upper = distant.lower, distant.upper
+    if lower is None or upper is None:
         message = f"tasks: in this {query.function}, matching rows may be any distance apart in "
         message += f"time; give {_advice(query.function)}, or call the function itself"
         raise tidegate.TidegateError(message)

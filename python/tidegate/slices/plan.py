@@ -21,6 +21,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
@@ -33,8 +34,9 @@ from tidegate.slices.footers import HIGHEST, LOWEST
 from tidegate.slices.task import Part, Range, Rows, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from tidegate.slices.carries import Carry
     from tidegate.slices.cuts import Ranges, Reads
     from tidegate.slices.footers import Groups, Integers, Source, Times
     from tidegate.slices.task import Work
@@ -56,6 +58,13 @@ class Side:
     """The times of the rows that each slice reads in addition to its own; None for no others."""
 
     home: str | None = None
+    carries: tuple[Carry, ...] = ()
+    """Carries from which each slice reads rows of other slices."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns to read."""
+        return pa.schema([self.source.schema.field(name) for name in self.columns])
 
     def rows(self, number: int, own: Range) -> Rows:
         """Return the rows that a slice reads."""
@@ -66,7 +75,7 @@ class Side:
         files = self.source.files
         return Rows(
             name=self.source.name,
-            schema=pa.schema([self.source.schema.field(name) for name in self.columns]),
+            schema=self.schema,
             parts=tuple(Part(files[file], tuple(numbers)) for file, numbers in parts.items()),
             where=self.source.where,
             on=self.times.first,
@@ -75,7 +84,13 @@ class Side:
             own=own,
             reach=None if self.reach is None else self.reach.at(number),
             home=self.home,
+            before=self._carried(number, backwards=False),
+            after=self._carried(number, backwards=True),
         )
+
+    def _carried(self, number: int, *, backwards: bool) -> tuple[str, ...]:
+        found = [one.entries(number) for one in self.carries if one.backwards is backwards]
+        return tuple(chain.from_iterable(found))
 
 
 class Tasks(Sequence[Task]):
@@ -106,6 +121,26 @@ class Preparation(Protocol):
         """Do the work. It can be repeated, with the same result."""
 
 
+class Stage(Sequence[Preparation]):
+    """Some preparations. Each one is created when it is accessed."""
+
+    def __init__(self, numbers: Sequence[int], make: Callable[[int], Preparation]) -> None:
+        self._numbers = numbers
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> Preparation: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Preparation]: ...
+    def __getitem__(self, at: int | slice) -> Preparation | list[Preparation]:
+        if isinstance(at, slice):
+            return [self._make(number) for number in self._numbers[at]]
+        return self._make(self._numbers[at])
+
+
 @dataclass(frozen=True)
 class Call:
     """The call that a plan divides."""
@@ -117,6 +152,20 @@ class Call:
 
     work: Work
     preparations: Sequence[Sequence[Preparation]] = ()
+    notes: Sequence[str] = ()
+    """Lines of the explanation about the preparations."""
+
+
+def plan_name(identity: bytes, cut: Integers, sides: Sequence[Side]) -> str:
+    """Return a name for a plan that changes whenever a task's result may change."""
+    state = blake2b(identity, digest_size=6)
+    state.update(cut.tobytes())
+    for side in sides:
+        for file in side.source.files:
+            state.update(f"{file.path}\0{file.size}\0{file.modified}\0".encode())
+        # A dataset may contain only some row groups of its files.
+        state.update(side.groups.file.tobytes() + side.groups.number.tobytes())
+    return state.hexdigest()
 
 
 class TaskPlan:
@@ -139,16 +188,7 @@ class TaskPlan:
         self._sides = tuple(sides)
         sizes = [side.reads.sums(side.groups.size) for side in sides]
         self._sizes: Integers = np.sum(sizes, axis=0)
-        self._id = self._digest_of(call.identity)
-
-    def _digest_of(self, identity: bytes) -> str:
-        """Return a name for the plan that changes whenever a task's result may change."""
-        state = blake2b(identity, digest_size=6)
-        state.update(self._borders.tobytes())
-        for side in self._sides:
-            for file in side.source.files:
-                state.update(f"{file.path}\0{file.size}\0{file.modified}\0".encode())
-        return state.hexdigest()
+        self._id = plan_name(call.identity, cut, sides)
 
     @property
     def tasks(self) -> Tasks:
@@ -263,6 +303,7 @@ class TaskPlan:
         """
         lines = [self._call.explanation.rstrip("\n"), self._of_tasks()]
         lines += [self._of_side(side) for side in self._sides]
+        lines += self._call.notes
         return "\n".join(lines)
 
     def _of_tasks(self) -> str:

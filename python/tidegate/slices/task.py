@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from tidegate.io.destinations import file_in, written_whole
 from tidegate.io.files import Format, converted, reading
 from tidegate.io.open_tables import checked
 from tidegate.io.pruning import step_of
+from tidegate.slices.scratch import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +89,10 @@ class Rows:
     home: str | None
     """The name of a column to add, which shows the rows that belong to the slice."""
 
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Files in the scratch folder whose rows come before and after these rows."""
+
     def read(self) -> pa.Table:
         """Read the rows.
 
@@ -96,7 +102,11 @@ class Rows:
         schema = self.schema
         if self.home is not None:
             schema = schema.append(pa.field(self.home, pa.bool_()))
-        return pa.Table.from_batches(self._batches(), schema)
+        before, after = (
+            chain.from_iterable(rows_of(path, schema) for path in paths)
+            for paths in (self.before, self.after)
+        )
+        return pa.Table.from_batches(chain(before, self._batches(), after), schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for part in self.parts:

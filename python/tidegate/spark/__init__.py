@@ -141,7 +141,7 @@ __all__ = [
 _AFTERWARDS = ("then", "then_schema", "sink")
 
 # Arguments that only calls on Spark have.
-_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width")
+_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width", "scratch")
 
 
 @told
@@ -162,6 +162,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Aggregate the rows of one or more DataFrames by key over sliding time windows.
 
@@ -250,6 +251,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one
@@ -272,7 +277,12 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "aggs": aggs,
         "where": where,
     }
-    of_spark = {"partitions": partitions, "parallelism": parallelism, "late_as": late_as}
+    of_spark = {
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+        "scratch": scratch,
+    }
     return AggregateCall(streams, arguments, of_spark).run(Ending(then, then_schema, sink))
 
 

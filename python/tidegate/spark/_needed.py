@@ -3,7 +3,7 @@
 Older versions lack some names, and the error from importing such a name would hide the real cause.
 """
 
-_LEAST = 4
+_LEAST = (3, 5)
 
 try:
     import pyspark
@@ -12,7 +12,8 @@ except ModuleNotFoundError as error:
     message += "run pip install 'tidegate[spark]', or install pyspark, protobuf and pandas"
     raise ModuleNotFoundError(message, name="pyspark") from error
 
-if int(pyspark.__version__.partition(".")[0]) < _LEAST:
-    message = f"tidegate.spark needs PySpark 4.0 or later, but this is {pyspark.__version__}; "
+if tuple(map(int, pyspark.__version__.split(".")[:2])) < _LEAST:
+    message = "tidegate.spark needs PySpark 4.0 or later, or 3.5 for tables only, "
+    message += f"but this is {pyspark.__version__}; "
     message += "install a later version, or call tidegate's functions in your own Arrow functions"
     raise ImportError(message)

@@ -61,6 +61,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that have the same key and are close in time.
 
@@ -208,6 +209,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -238,6 +243,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "columns": columns,
         "partitions": partitions,
         "parallelism": parallelism,
+        "scratch": scratch,
         "late_as": late_as,
         "max_width": max_width,
     }
@@ -264,6 +270,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that lie in each other's sliding time windows.
 
@@ -380,6 +387,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -408,6 +419,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         "columns": columns,
         "partitions": partitions,
         "parallelism": parallelism,
+        "scratch": scratch,
         "late_as": late_as,
     }
     call = JoinCall("window_join", (left_df, right_df), arguments, of_spark)
@@ -435,6 +447,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose values are close.
 
@@ -554,6 +567,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -583,6 +600,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "columns": columns,
         "partitions": partitions,
         "parallelism": parallelism,
+        "scratch": scratch,
         "late_as": late_as,
     }
     call = JoinCall("band_join", (left_df, right_df), arguments, of_spark)
@@ -609,6 +627,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match each row in one DataFrame with the row in another that is nearest in time.
 
@@ -734,6 +753,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
@@ -762,6 +785,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "columns": columns,
         "partitions": partitions,
         "parallelism": parallelism,
+        "scratch": scratch,
         "late_as": late_as,
     }
     call = JoinCall("asof_join", (left_df, right_df), arguments, of_spark)
@@ -787,6 +811,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     then: Then | None = None,
     then_schema: StructType | str | None = None,
     sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose intervals overlap.
 
@@ -912,6 +937,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
             that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -948,6 +977,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "columns": columns,
         "partitions": partitions,
         "parallelism": parallelism,
+        "scratch": scratch,
     }
     call = JoinCall("overlap_join", (left_df, right_df), arguments, of_spark)
     return call.run(Ending(then, then_schema, sink))

@@ -15,5 +15,6 @@
 - `division.py`: samples rows and chooses a suitable layout.
 - `overlap.py`: samples rows with a start and an end, and chooses a layout for them.
 - `explain.py`: builds the text that describes the route.
+- `java.py`: the errors raised by calls to Spark's Java objects.
 - `jobs.py`: sets the descriptions of jobs in Spark's user interface.
 """

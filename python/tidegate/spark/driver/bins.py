@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
@@ -21,10 +20,14 @@ from pyspark.sql.types import (
 from tidegate.spark.driver import in_place
 from tidegate.spark.driver.division import copied_sides
 from tidegate.spark.driver.files import rows_of
+from tidegate.spark.driver.java import NOT_TOLD
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.bins import are_safe, fitting, seen, unseen
 from tidegate.spark.layout.costs import Asked, Width, costs
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import MEASURE, NO_LIMIT, shuffle_partitions, task_memory
+from tidegate.spark.query.input import one_float
+from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -87,7 +90,7 @@ def weighed(
     """Return the bins that suit a sample, and the join's cost in each form."""
     rows = len(sample.left_time) * sample.weight, len(sample.right_time) * sample.weight
     asked = asked_of(plan)
-    bins = fitting(sample, _copied(plan, rows), plan.ends, asked.columns)
+    bins = fitting(sample, _copied(plan, rows), plan.ends, asked)
     stay = bins.rows - bins.of_copied if hashed(plan, bins) == "broadcast" else 0.0
     return bins, costs(bins, asked, small and small._replace(rows=rows), there, stay=stay)
 
@@ -130,7 +133,7 @@ def _looked_at(plan: Plan, bins: Bins) -> Bins:
         F.expr(mine.key_hash(other)).alias("hash"), mine.value.alias("time")
     )
     with described(plan.left.sparkSession, f"look at the first {_FIRST:,} {bins.copied} rows"):
-        rows = first.limit(_FIRST).toArrow()
+        rows = collected(first.limit(_FIRST))
     return seen(bins, rows.column("hash").to_numpy(), plan.axis.integers(rows.column("time")))
 
 
@@ -148,14 +151,16 @@ def asked_of(plan: Plan) -> Asked:
     left, right = (len(plan.columns.of(side)) for side in (LEFT, RIGHT))
     columns = Width(left, right, len(plan.columns.result))
     once = plan.query.how in ("semi", "anti")
-    return Asked(columns, measured=measures(plan.left.sparkSession), once=once)
+    session = plan.left.sparkSession
+    prices = host_of(session).prices
+    return Asked(columns, measured=measures(session), once=once, prices=prices)
 
 
 def measures(session: SparkSession) -> bool:
     """Return whether Spark measures the batch after each row that it passes to Python."""
     try:
         return session.conf.get(MEASURE) != NO_LIMIT
-    except PySparkException:
+    except NOT_TOLD:
         return False
 
 
@@ -184,6 +189,9 @@ def hashed(plan: Plan, bins: Bins) -> str | None:
     if size <= _WHOLE:
         return "broadcast"
     session = plan.left.sparkSession
+    if host_of(session).is_sail:
+        # Sail hashes rows in any case.
+        return "shuffle_hash"
     most = max(_HASHED, _SHARE * task_memory(session)) if bins.together else _HASHED
     partitions = plan.partitions or shuffle_partitions(session)
     return "shuffle_hash" if size <= most * partitions else None
@@ -301,9 +309,15 @@ def _pairs(plan: Plan, ends: Ends) -> Column:
         before = f"{_later(left, upper + 1)} > {right}"
     # Spark does not recognize the equalities inside `coalesce`. Its only equality key is therefore
     # the hash, a single integer.
-    keys = zip(plan.inputs[LEFT].by, plan.inputs[RIGHT].by, strict=True)
-    equal = [f"coalesce(l{mine} = r{other}, false)" for mine, other in keys]
+    keys = zip(*(_keys(plan, side) for side in (LEFT, RIGHT)), strict=True)
+    equal = [f"coalesce({mine} = {other}, false)" for mine, other in keys]
     return F.expr(" and ".join(["lh = rh", *equal, after, before]))
+
+
+def _keys(plan: Plan, side: int) -> list[str]:
+    """Return SQL for the keys, from the columns that were sent."""
+    mine, name = plan.inputs[side], NAMES[side][0]
+    return [one_float(f"{name}{at}", mine.fields[at].dataType) for at in mine.by]
 
 
 def _sent_number(plan: Plan, side: int) -> str:

@@ -9,7 +9,7 @@ import pyarrow.fs as pafs
 import tidegate
 from tidegate.spark.driver.bins import measures, seconds
 from tidegate.spark.driver.scan import scanned
-from tidegate.spark.driver.tasks import slices
+from tidegate.spark.driver.tasks import division
 from tidegate.spark.layout.costs import of_files
 from tidegate.spark.plan.files import of_scans, windows_of_scans
 from tidegate.spark.worker.pack import NAMES
@@ -45,7 +45,7 @@ def of_join(plan: Plan) -> Files | str:
     found = _scans(of_sides, NAMES)
     if isinstance(found, str):
         return found
-    divided = slices(plan.left.sparkSession, plan.partitions)
+    divided = division(plan.left.sparkSession, plan.partitions, plan.scratch)
     return _chosen(
         plan.parallelism,
         lambda: of_scans(plan, found, divided),
@@ -60,7 +60,7 @@ def of_aggregation(plan: AggregatePlan) -> Files | str:
     found = _scans([*zip(plan.frames, schemas, strict=True)], plan.inputs)
     if isinstance(found, str):
         return found
-    divided = slices(plan.frames[0].sparkSession, plan.partitions)
+    divided = division(plan.frames[0].sparkSession, plan.partitions, plan.scratch)
     return _chosen(
         plan.parallelism,
         lambda: windows_of_scans(plan, found, divided),

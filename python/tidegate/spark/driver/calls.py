@@ -8,7 +8,7 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.spark.driver.aggregate import aggregated
 from tidegate.spark.driver.explain import aggregate_described, described, files_described
 from tidegate.spark.driver.join import joined, of_files, outgoing
-from tidegate.spark.driver.tasks import Ending, active, slices
+from tidegate.spark.driver.tasks import Ending, active, division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.checks import check_division
 from tidegate.spark.plan.files import are_files, check_options, of_paths, windows_of_paths
@@ -52,8 +52,8 @@ class JoinCall(NamedTuple):
         check_division(partitions, parallelism, _known(parallelism), keyed=True)
         check_options("a join", parallelism, given.get("late_as"), given.get("max_width"))
         session = active()
-        target = slices(session, partitions)
-        return of_paths(session, query.native, self.sides, given["columns"], target)
+        divided = division(session, partitions, given["scratch"])
+        return of_paths(session, query.native, self.sides, given["columns"], divided)
 
 
 class AggregateCall(NamedTuple):
@@ -85,7 +85,8 @@ class AggregateCall(NamedTuple):
         check_options("an aggregation", parallelism, given["late_as"])
         session = active()
         query = AggregationQuery(**self.arguments)
-        return windows_of_paths(session, query, self.streams, slices(session, partitions))
+        divided = division(session, partitions, given["scratch"])
+        return windows_of_paths(session, query, self.streams, divided)
 
 
 def _known(parallelism: str) -> tuple[str, ...]:

@@ -14,15 +14,17 @@ from tidegate.spark.driver.files import rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.balance import Division, Sample, chosen
 from tidegate.spark.layout.layout import by_key
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import allocated, shuffle_partitions
 from tidegate.spark.query.axis import TimeAxis
+from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from tidegate.spark.layout.layout import Copied, Integers, Layout
     from tidegate.spark.plan.aggregate import AggregatePlan
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 # compared with the scan.
 SAMPLED = 20_000
 FRACTION = 0.02
+
+# The seed of the random numbers by which Sail sorts drawn rows. The sides are drawn with 0 and 1.
+_OTHER_SEED = 2
 
 # The maximum number of cells (rows times columns) in a partition. If they contain numbers, they
 # take up about 128 MB of a worker's memory.
@@ -162,24 +167,27 @@ def _keys_and_times(side: Input, other: Input, number: int) -> DataFrame:
     times = [(side.value, "left"), (F.lit(None).cast(other.value_type), "right")]
     if number == RIGHT:
         times = [(times[1][0], "left"), (times[0][0], "right")]
-    drawn = side.without_unmatchable().sample(fraction=FRACTION, seed=number)
-    return drawn.select(
-        F.lit(number).alias("side"),
-        F.expr(side.key_hash(other)).alias("hash"),
-        *(time.alias(name) for time, name in times),
-    )
+    columns = [F.lit(number).alias("side"), F.expr(side.key_hash(other)).alias("hash")]
+    columns += [time.alias(name) for time, name in times]
+    return drawn(side.without_unmatchable(), columns, seed=number)
 
 
 def _sample_of_rows(plan: AggregatePlan) -> Sample:
     """Return a sample of keys and times, as for a join of windows (left) with rows (right)."""
     rows = plan.input
-    drawn = rows.frame.sample(fraction=FRACTION, seed=0)
-    found, weight = sampled(
-        drawn.select(F.expr(rows.key_hash(rows)).alias("hash"), rows.value.alias("time"))
-    )
+    columns = [F.expr(rows.key_hash(rows)).alias("hash"), rows.value.alias("time")]
+    found, weight = sampled(drawn(rows.frame, columns, seed=0))
     none = np.array([], np.int64)
     times = TimeAxis(plan.in_days).integers(found.column("time"))
     return Sample(none, none, found.column("hash").to_numpy(), times, weight)
+
+
+def drawn(rows: DataFrame, columns: Sequence[Column], seed: int) -> DataFrame:
+    """Return these columns of random rows, each of which is drawn with probability `FRACTION`."""
+    if not host_of(rows.sparkSession).is_sail:
+        return rows.sample(fraction=FRACTION, seed=seed).select(*columns)
+    selected = rows.select(*columns)
+    return selected.where(_random(selected, seed) < FRACTION)
 
 
 def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, float]:
@@ -189,10 +197,22 @@ def sampled(drawn: DataFrame, what: str = "keys and times") -> tuple[pa.Table, f
     used, so a single pass over the inputs is enough. The total number of rows is estimated from the
     largest of these random numbers.
     """
+    draw = F.rand(seed=0)
+    if host_of(drawn.sparkSession).is_sail:
+        draw = _random(drawn, _OTHER_SEED)
     with described(drawn.sparkSession, f"sample {what}"):
-        rows = drawn.withColumn("draw", F.rand(seed=0)).orderBy("draw").limit(SAMPLED).toArrow()
+        rows = collected(drawn.withColumn("draw", draw).orderBy("draw").limit(SAMPLED))
     least = 1.0 if rows.num_rows < SAMPLED else float(rows.column("draw").to_numpy().max())
     return rows, 1 / (FRACTION * least)
+
+
+def _random(rows: DataFrame, seed: int) -> Column:
+    """Return a random number from 0 to 1 for each row, for Sail.
+
+    In every batch, Sail's `rand` starts the same sequence, and Sail does not sort by it, as if it
+    were constant. The hash of a number and of the row's values has neither problem.
+    """
+    return F.xxhash64(F.rand(seed), *rows.columns) / 2.0**64 + 0.5
 
 
 def default_partitions(rows: float, columns: int, cores: int) -> int:

@@ -10,7 +10,6 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.jobs import recorded
-from tidegate.spark.driver.join import places_rows
 from tidegate.spark.driver.route import (
     Binned,
     Broadcast,
@@ -26,6 +25,7 @@ from tidegate.spark.layout.cycle import WIDTHS, Cycle
 from tidegate.spark.layout.hashed_times import HashedTimes
 from tidegate.spark.layout.overlap import BOTH, OverlapLayout
 from tidegate.spark.plan.checks import empty
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
 
@@ -110,7 +110,7 @@ def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list
     if isinstance(way, Stayed):
         return _stayed(way)
     if isinstance(way, Overlapped):
-        lines = [*_shuffled(way.layout), *_layers(way.layout)]
+        lines = [*_shuffled(plan.left.sparkSession, way.layout), *_layers(way.layout)]
     else:
         lines = _of_points(plan, way)
     if way.of_bins is not None and plan.query.function in ("interval_join", "overlap_join"):
@@ -120,7 +120,7 @@ def _native(plan: Plan, way: Broadcast | Stayed | Overlapped | Shuffled) -> list
 
 def _of_points(plan: Plan, way: Shuffled) -> list[str]:
     """Describe where rows with a single time are sent."""
-    lines = _shuffled(way.layout, plan.query.divided)
+    lines = _shuffled(plan.left.sparkSession, way.layout, plan.query.divided)
     if plan.right_where is not None:
         lines.append("  filtered   right rows are tested by where before they are sent")
     if plan.query.is_asof:
@@ -286,7 +286,7 @@ def aggregate_described(plan: AggregatePlan) -> str:
     if isinstance(way, Streamed):
         return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
-    return "\n".join([native, sent, *_jobs(texts), *_shuffled(way.layout)])
+    return "\n".join([native, sent, *_jobs(texts), *_shuffled(session, way.layout)])
 
 
 def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
@@ -324,9 +324,9 @@ def _layers(layout: OverlapLayout) -> list[str]:
     return lines
 
 
-def _shuffled(layout: Places, what: str = "time") -> list[str]:
+def _shuffled(session: SparkSession, layout: Places, what: str = "time") -> list[str]:
     placed = "by partition number (repartitionById)"
-    if not places_rows():
+    if not host_of(session).places_rows:
         placed = "by a number whose hash selects the partition"
     lines = [f"  divided    {_division(layout, what)}"]
     if layout.rows:

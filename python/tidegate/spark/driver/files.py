@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from tidegate.spark.driver.java import NOT_TOLD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +23,10 @@ _UNKNOWN = 2**62
 # Plan nodes that return all rows of their input. A filter may return fewer.
 _SAME = ("Project", "SubqueryAlias", "View")
 _NARROW = (*_SAME, "Filter")
+
+# The errors if a file is missing or encrypted, or if the reader is a vendor's. The caller then
+# relies on the size in bytes.
+_UNREAD: tuple[type[Exception], ...] = (*NOT_TOLD, TypeError)
 
 
 class Rows(NamedTuple):
@@ -44,9 +47,7 @@ def rows_of(frame: DataFrame, *, filtered: bool = True) -> Rows | None:
         plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - no other way
         relation = _read(plan, nodes)
         return None if relation is None else _rows_read(frame, relation)
-    except (Py4JError, PySparkException, TypeError):
-        # A file is missing or encrypted, or the reader is a vendor's. In these cases, the caller
-        # relies on the size in bytes.
+    except _UNREAD:
         return None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tidegate.spark.driver import bins
 from tidegate.spark.driver.division import SAMPLED
 from tidegate.spark.layout.balance import Sample
-from tidegate.spark.layout.costs import looking, without_bins
+from tidegate.spark.layout.costs import without_bins
 from tidegate.spark.worker.pack import NAMES, RIGHT
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ class Guess(NamedTuple):
 
 def guessed(plan: Plan, whole: Whole, small: Small, *, has_bins: bool) -> Guess:
     """Estimate the costs of all forms; for bins and native calls, include the cost of a sample."""
-    sampling = looking(sum(small.rows))
+    asked = bins.asked_of(plan)
+    sampling = asked.prices.looking(sum(small.rows))
     mine, other = NAMES[whole.side], NAMES[1 - whole.side]
     if has_bins and whole.rows.num_rows:
         costs = _with_bins(plan, whole, small)
         return Guess(costs.after(sampling), f"no sample: {other} is assumed to resemble {mine}")
-    costs = without_bins(small, bins.asked_of(plan))
+    costs = without_bins(small, asked)
     return Guess(costs.after(sampling), "no sample: the cost of results is not included")
 
 

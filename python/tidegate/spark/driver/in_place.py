@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
@@ -37,6 +35,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tidegate.spark.driver.java import NOT_TOLD
 from tidegate.spark.layout.costs import There
 from tidegate.spark.worker.in_place import InPlaceTask
 from tidegate.spark.worker.pack import LEFT, RIGHT
@@ -98,7 +97,7 @@ def found(plan: Plan) -> InPlace | None:
         return None
     try:
         return _found(plan)
-    except (Py4JError, PySparkException):
+    except NOT_TOLD:
         # Spark Connect does not expose its plans, and a vendor's Spark may have different ones.
         return None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
@@ -16,6 +16,7 @@ from tidegate.spark.driver.route import Binned, Broadcast, Stayed, Streamed, of_
 from tidegate.spark.driver.tasks import Ending, results, written
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.layout.hashed import hashed_to
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.query.schema import arrow, struct
 from tidegate.spark.stream.join import joined as stream_joined
 from tidegate.spark.worker.overlap import OverlapTask
@@ -24,12 +25,18 @@ from tidegate.spark.worker.partials import PartialsTask
 from tidegate.spark.worker.task import Call, Output, Task, on_worker
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from tidegate.spark.layout.layout import Places
     from tidegate.spark.plan.files import FilePlan
     from tidegate.spark.plan.join import Plan
+
+# For each partition, this many numbers are tried to find one that an engine's hash maps to it.
+_TRIED = 32
+
+# The numbers that were found, by session and number of partitions.
+_told: WeakKeyDictionary[SparkSession, dict[int, list[int] | None]] = WeakKeyDictionary()
 
 
 def joined(plan: Plan, ending: Ending) -> DataFrame:
@@ -106,15 +113,25 @@ def outgoing(
 
 def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
     """Distribute the packs over Spark partitions, one for each layout partition."""
-    if places_rows():
+    host = host_of(packs.sparkSession)
+    if host.places_rows:
         return packs.repartitionById(layout.partitions, "partition")
-    numbers = F.array(*(F.lit(number) for number in hashed_to(layout.partitions)))
-    return packs.repartition(layout.partitions, numbers[F.col("partition")])
+    found = told_by(packs.sparkSession, layout.partitions) if host.is_sail else None
+    numbers = F.array(*map(F.lit, found or hashed_to(layout.partitions)))
+    # If a number led to another partition, a task would join several layout partitions, one by one.
+    return packs.repartition(layout.partitions, F.element_at(numbers, F.col("partition") + 1))
 
 
-def places_rows() -> bool:
-    """Return whether Spark can assign a row to a partition by number (4.1 and later).
+def told_by(session: SparkSession, partitions: int) -> list[int] | None:
+    """Return, for each partition, a number that the engine's hash maps to it.
 
-    In older versions, the hash of a number determines the partition.
+    The engine is asked where it sends small numbers. Returns None if they leave a partition empty.
     """
-    return hasattr(DataFrame, "repartitionById")
+    told = _told.setdefault(session, {})
+    if partitions not in told:
+        numbers = session.range(_TRIED * partitions).selectExpr("cast(id as int) number")
+        placed = numbers.repartition(partitions, "number")
+        rows = placed.select("number", F.spark_partition_id().alias("partition")).collect()
+        found = {row["partition"]: row["number"] for row in rows}
+        told[partitions] = sorted(found.values()) if len(found) == partitions else None
+    return told[partitions]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tidegate.spark.driver.bins import number
-from tidegate.spark.driver.division import FRACTION, sampled, tasks_of
+from tidegate.spark.driver.division import drawn, sampled, tasks_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.lengths import Kept, Sample, Side, by_time, chosen, uncut
 from tidegate.spark.layout.overlap import by_key
@@ -81,8 +81,8 @@ def _is_even(layout: OverlapLayout) -> bool:
 
 def sample_of_join(plan: Plan) -> Sample:
     """Return a sample of keys, starts and ends, in which every row is equally likely."""
-    drawn = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
-    rows, weight = sampled(drawn, "keys, starts and ends")
+    both = _drawn(plan, LEFT).union(_drawn(plan, RIGHT))
+    rows, weight = sampled(both, "keys, starts and ends")
     sides = []
     for side in (LEFT, RIGHT):
         mine = rows.filter(pc.field("side") == side)
@@ -108,9 +108,8 @@ def _drawn(plan: Plan, side: int) -> DataFrame:
                 told.append(F.expr(f"u{at} {_name(number_, nth)}"))
             else:
                 told.append(F.lit(None).cast(kind).alias(_name(number_, nth)))
-    drawn = rows.without_unmatchable().sample(fraction=FRACTION, seed=side)
-    hashed = F.expr(f"{rows.key_hash(other)} hash")
-    return drawn.select(F.expr(f"{side} side"), hashed, *told)
+    columns = [F.expr(f"{side} side"), F.expr(f"{rows.key_hash(other)} hash"), *told]
+    return drawn(rows.without_unmatchable(), columns, seed=side)
 
 
 def _name(side: int, nth: int) -> str:

@@ -16,11 +16,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from tidegate.slices.footers import File, Source
+from tidegate.spark.driver.java import NOT_TOLD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +69,7 @@ def scanned(frame: DataFrame, name: str, sent: pa.Schema) -> Source | str:
         return _scanned(frame, name, sent, plan)
     except _Unlike as error:
         return str(error)
-    except (Py4JError, PySparkException):
+    except NOT_TOLD:
         return f"{name}: Spark does not show where the rows of this DataFrame are stored"
     except (OSError, pa.ArrowException) as error:
         return f"{name}: pyarrow cannot open the files of this DataFrame ({error})"

@@ -7,7 +7,11 @@ the tasks if their results are written to files. Otherwise, the tasks run when t
 
 from __future__ import annotations
 
+import atexit
+import functools
 import math
+import shutil
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +22,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.jobs import described
+from tidegate.spark.plan.files import Division
 from tidegate.spark.worker.slices import WRITTEN, PreparationTask, Shipped, SliceTask, WritingTask
 from tidegate.spark.worker.task import on_worker
 
@@ -54,8 +59,8 @@ class Ending:
             raise tidegate.TidegateError(message)
 
 
-def slices(session: SparkSession, partitions: int | None) -> Callable[[int], int]:
-    """Return a function that returns the number of tasks for a number of bytes."""
+def division(session: SparkSession, partitions: int | None, scratch: str | None) -> Division:
+    """Return how many tasks a call is divided into, and the folder for its preparations."""
 
     def count(size: int) -> int:
         if partitions is not None:
@@ -63,7 +68,20 @@ def slices(session: SparkSession, partitions: int | None) -> Callable[[int], int
         used = max(1, min(cores(session), size // _LEAST))
         return used * max(1, math.ceil(size / (_MOST * used)))
 
-    return count
+    if scratch is not None and not isinstance(scratch, str):
+        message = f"scratch: expected the path of a folder, got {scratch!r}"
+        raise TypeError(message)
+    if scratch is None and (session.conf.get("spark.master", None) or "").startswith("local"):
+        scratch = _temporary()
+    return Division(count, scratch)
+
+
+@functools.cache
+def _temporary() -> str:
+    """Return a folder on this machine, which is removed when the process ends."""
+    folder = tempfile.mkdtemp(prefix="tidegate-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def active() -> SparkSession:

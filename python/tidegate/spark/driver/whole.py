@@ -23,6 +23,7 @@ from tidegate.spark.driver.division import cores
 from tidegate.spark.driver.files import Rows, rows_of
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
+from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT, as_streams, typed
 from tidegate.spark.worker.task import on_worker
 
@@ -266,9 +267,9 @@ def _arrow(rows: DataFrame, schema: pa.Schema) -> pa.Table:
     fields of a variant. Rows with such types are converted to Arrow in Python tasks.
     """
     if not any(map(_has_required_fields, schema.types)):
-        return rows.toArrow().rename_columns(schema.names)
+        return collected(rows).rename_columns(schema.names)
     work = on_worker(as_streams, "tidegate_collect")
-    streams = rows.mapInArrow(work, "rows binary").toArrow().column("rows")
+    streams = collected(rows.mapInArrow(work, "rows binary")).column("rows")
     tables = [pa.ipc.open_stream(stream.as_buffer()).read_all() for stream in streams]
     return pa.concat_tables([schema.empty_table(), *(typed(table, schema) for table in tables)])
 

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from tidegate.spark.layout.costs import comparing, copying, costs, looking
+from tidegate.spark.layout.costs import costs
 
 if TYPE_CHECKING:
     from tidegate.spark.layout.balance import Sample
-    from tidegate.spark.layout.costs import Asked, Width
+    from tidegate.spark.layout.costs import Asked
     from tidegate.spark.layout.layout import Integers
 
 # The maximum width of bins, as a multiple of the interval's length. Wider bins save few copies.
@@ -101,14 +101,14 @@ class Bins:
         return self.pairs * (self.width + length) / length
 
 
-def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, columns: Width) -> Bins:
+def fitting(sample: Sample, copied: Literal["left", "right"], ends: Ends, asked: Asked) -> Bins:
     """Return the bins with the cheapest width."""
     length = ends.reach + 1
     pairs = _counted(sample, ends)
     copied_rows = len(sample.left_time if copied == "left" else sample.right_time) * sample.weight
-    cells = columns.left if copied == "left" else columns.right
-    copy = copying(cells) * copied_rows
-    candidates = comparing() * pairs
+    cells = asked.columns.left if copied == "left" else asked.columns.right
+    copy = asked.prices.copying(cells) * copied_rows
+    candidates = asked.prices.candidate * pairs
     best = _WIDEST * length
     if candidates > 0:
         best = min(best, math.ceil(length * math.sqrt(copy / candidates)))
@@ -143,7 +143,7 @@ def are_safe(bins: Bins, asked: Asked) -> bool:
     """Return whether bins can never cost much more than native calls with a sample."""
     for pairs in (_FEWEST, _MOST):
         of_bins, native, *_ = costs(replace(bins, pairs=pairs * bins.of_copied), asked)
-        if of_bins is None or of_bins > _ABOUT * (native + looking(bins.rows)):
+        if of_bins is None or of_bins > _ABOUT * (native + asked.prices.looking(bins.rows)):
             return False
     return True
 

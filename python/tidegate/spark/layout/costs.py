@@ -19,44 +19,78 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, Protocol
 
-# Nanoseconds for Spark to shuffle a row and to insert it into a hash table or look it up, and for
-# each of its columns.
-_ROW = 300.0
-_CELL = 40.0
 
-# Nanoseconds to look up a row that is not shuffled, in a table that every task has a full copy of.
-_LOOKED_UP = 240.0
+class Prices(NamedTuple):
+    """What the steps of a join cost in nanoseconds; the defaults are those of Spark.
 
-# Nanoseconds to compare two rows with the same key and bin, and for each column of a result pair.
-_CANDIDATE = 70.0
-_OUT = 25.0
+    Attributes:
+        row: To shuffle a row in a join with bins, and to insert it into a hash table or look it up.
+        cell: The same for each column of the row.
+        looked_up: To look up a row that is not shuffled, in a table that every task has in full.
+        candidate: To compare two rows with the same key and bin.
+        out: To write a column of a pair in a join with bins.
+        generated: To plan bins and generate code for them, beyond the time to plan native calls.
+        shuffled: To pass a column of a row to Python and to pack, shuffle and join it there.
+        back: To return a column of a result from Python.
+        handed: To pass a column of a row to Python and to join it with a whole side.
+        measured: The additional time to pass a column to Python if the batch is measured after
+            every row.
+        looked_for: To assign a row to its side in place.
+        in_task: For each task that assigns rows to their sides.
+        taken: To receive a column of a row of a side that is sent in full, in each task.
+        from_file: To read a column of a row from a file in Python and to join it. The prices of
+            other forms do not include reading.
+        of_files: For each task that reads files.
+        job: For a job that reads keys and times before the join is planned.
+        looked_at: For each row that such a job reads.
+    """
 
-# Nanoseconds to plan bins and generate code for them, beyond the time to plan native calls.
-_GENERATED = 600_000_000.0
+    row: float = 300.0
+    cell: float = 40.0
+    looked_up: float = 240.0
+    candidate: float = 70.0
+    out: float = 25.0
+    generated: float = 600_000_000.0
+    shuffled: float = 240.0
+    back: float = 50.0
+    handed: float = 130.0
+    measured: float = 90.0
+    looked_for: float = 60.0
+    in_task: float = 20_000_000.0
+    taken: float = 15.0
+    from_file: float = 25.0
+    of_files: float = 30_000_000.0
+    job: float = 500_000_000.0
+    looked_at: float = 100.0
 
-# Nanoseconds to pass a column of a row to Python and to pack, shuffle and join it there, and to
-# return a column of a result.
-_SHUFFLED = 240.0
-_BACK = 50.0
+    def copying(self, columns: int) -> float:
+        """Return the cost of copying a row with this number of columns, in nanoseconds."""
+        return self.row + self.cell * columns
 
-# Nanoseconds to pass a column of a row to Python and to join it with a whole side.
-_HANDED = 130.0
+    def looking(self, rows: float) -> float:
+        """Return the cost of a job that reads keys and times of this many rows, in seconds."""
+        return (self.job + self.looked_at * rows) / 1e9
 
-# Additional nanoseconds per column passed to Python if Spark measures the batch after every row.
-_MEASURED = 90.0
 
-# Nanoseconds to assign a row to its side in place, and for each task that does so.
-_LOOKED_FOR, _IN_TASK = 60.0, 20_000_000.0
+SPARK = Prices()
 
-# Nanoseconds per column and row on a side that is sent in full, in each task that receives it.
-_TAKEN = 15.0
-
-# Nanoseconds for a job that reads keys and times before the join is planned, and for each row.
-_JOB, _LOOKED_AT = 500_000_000.0, 100.0
-
-# Nanoseconds to read a column of a row from a file in Python and to join it, and for each task that
-# does so. The constants of other forms do not include reading.
-_FROM_FILE, _OF_FILES = 25.0, 30_000_000.0
+# Sail runs Python in its own process and shares Arrow data with it, and its jobs start at once.
+# These prices were measured on two cores, with 100,000 to 4 million rows per side and two to eight
+# columns. All others are Spark's. They are not needed, because Sail does not report the size of a
+# side or its partitions.
+SAIL = Prices(
+    row=120.0,
+    cell=5.0,
+    looked_up=60.0,
+    candidate=12.0,
+    out=2.0,
+    generated=5_000_000.0,
+    shuffled=45.0,
+    back=2.0,
+    measured=0.0,
+    job=30_000_000.0,
+    looked_at=40.0,
+)
 
 # Bins are chosen if their cost is at most this share of the cost of the cheapest other form.
 # Neither a sample nor the constants are exact.
@@ -80,17 +114,24 @@ class Asked(NamedTuple):
     """The properties of a join, other than its rows, that affect its cost.
 
     `measured` specifies whether Spark measures the batch after each row that it passes to Python.
-    `once` specifies whether each left row is returned at most once.
+    `once` specifies whether each left row is returned at most once. `prices` are those of the
+    engine that runs the join.
     """
 
     columns: Width
     measured: bool
     once: bool
+    prices: Prices = SPARK
 
     @property
     def handing(self) -> float:
         """The nanoseconds per column for measuring the rows that Spark passes to Python."""
-        return _MEASURED if self.measured else 0.0
+        return self.prices.measured if self.measured else 0.0
+
+    @property
+    def shuffling(self) -> float:
+        """The nanoseconds per column for rows that are packed, shuffled and joined in Python."""
+        return self.prices.shuffled + self.handing
 
     def results(self, pairs: float, left_rows: float) -> float:
         """Return the number of values in the result: rows times columns."""
@@ -185,21 +226,6 @@ class Work(Protocol):
         """The number of pairs in the result."""
 
 
-def copying(columns: int) -> float:
-    """Return the cost of copying a row with this number of columns, in nanoseconds."""
-    return _ROW + _CELL * columns
-
-
-def comparing() -> float:
-    """Return the cost, in nanoseconds, of comparing a candidate."""
-    return _CANDIDATE
-
-
-def looking(rows: float) -> float:
-    """Return the cost of a job that reads the keys and times of this many rows, in seconds."""
-    return (_JOB + _LOOKED_AT * rows) / 1e9
-
-
 def costs(
     work: Work,
     asked: Asked,
@@ -213,15 +239,16 @@ def costs(
     The last two forms require `small` and `there`, respectively. With bins, `stay` rows and copies
     are not shuffled, because every task receives the other side.
     """
-    columns = asked.columns
+    columns, prices = asked.columns, asked.prices
     cells = work.rows * (columns.left + columns.right) / 2
     # If each left row is returned at most once, right rows are copied.
     out = asked.results(work.pairs, work.rows - work.of_copied)
-    bins = _GENERATED + _ROW * (work.rows + work.copies - stay) + _LOOKED_UP * stay
+    bins = prices.generated + prices.row * (work.rows + work.copies - stay)
+    bins += prices.looked_up * stay
     staying = stay * (columns.left + columns.right) / 2
-    bins += _CELL * (cells + work.copies * max(columns.left, columns.right) - staying)
-    bins += _CANDIDATE * work.candidates + _OUT * out
-    native = (_SHUFFLED + asked.handing) * cells + _BACK * out
+    bins += prices.cell * (cells + work.copies * max(columns.left, columns.right) - staying)
+    bins += prices.candidate * work.candidates + prices.out * out
+    native = asked.shuffling * cells + prices.back * out
     whole = None if small is None else _of_whole(small, asked, work.pairs)
     in_place = None if there is None else _in_place(there, asked, work.rows, out)
     return Costs(bins / 1e9, native / 1e9, whole, in_place)
@@ -230,7 +257,7 @@ def costs(
 def without_bins(small: Small, asked: Asked) -> Costs:
     """Return the cost of a join that cannot use bins. The cost of results is excluded."""
     cells = sum(_cells(small.rows, asked.columns))
-    native = (_SHUFFLED + asked.handing) * cells
+    native = asked.shuffling * cells
     return Costs(None, native / 1e9, _of_whole(small, asked, 0.0))
 
 
@@ -246,32 +273,35 @@ def of_files(
         rows: The number of rows in the inputs if Spark can join them with bins, otherwise None.
         measured: Whether Spark measures the batch after each row that it passes to Python.
     """
-    files = _FROM_FILE * read + _OF_FILES * tasks
+    files = SPARK.from_file * read + SPARK.of_files * tasks
     # In the cheapest case, a small side is sent in full, and the rows of the other side are only
     # passed to Python.
-    native = (_HANDED + (_MEASURED if measured else 0.0)) * cells
-    bins = None if rows is None else _GENERATED + _LOOKED_UP * rows
+    native = (SPARK.handed + (SPARK.measured if measured else 0.0)) * cells
+    bins = None if rows is None else SPARK.generated + SPARK.looked_up * rows
     return Unsampled(files / 1e9, None if bins is None else bins / 1e9, native / 1e9)
 
 
 def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:
     """Return the costs of native calls, with a shuffle and in place, excluding results."""
-    native = (_SHUFFLED + asked.handing) * sum(_cells(rows, asked.columns))
+    native = asked.shuffling * sum(_cells(rows, asked.columns))
     return Costs(None, native / 1e9, None, _in_place(there, asked, sum(rows), 0.0))
 
 
 def _in_place(there: There, asked: Asked, rows: float, out: float) -> float:
     """Return the cost of a join in place, in seconds; `out` is the number of result values."""
-    handed = (_HANDED + asked.handing) * rows * there.columns
-    return (_IN_TASK * there.partitions + _LOOKED_FOR * rows + handed + _BACK * out) / 1e9
+    prices = asked.prices
+    handed = (prices.handed + asked.handing) * rows * there.columns
+    found = prices.in_task * there.partitions + prices.looked_for * rows
+    return (found + handed + prices.back * out) / 1e9
 
 
 def _of_whole(small: Small, asked: Asked, pairs: float) -> float:
     """Return the cost, in seconds, of a join with a whole side that is already collected."""
     cells = _cells(small.rows, asked.columns)
     taken, handed = cells[small.side], cells[1 - small.side]
-    nanoseconds = _TAKEN * taken * small.tasks + (_HANDED + asked.handing) * handed
-    return (nanoseconds + _BACK * asked.results(pairs, small.rows[0])) / 1e9
+    prices = asked.prices
+    nanoseconds = prices.taken * taken * small.tasks + (prices.handed + asked.handing) * handed
+    return (nanoseconds + prices.back * asked.results(pairs, small.rows[0])) / 1e9
 
 
 def _cells(rows: tuple[float, float], columns: Width) -> tuple[float, float]:

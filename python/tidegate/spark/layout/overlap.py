@@ -157,8 +157,11 @@ class OverlapLayout(Places):
 
     @property
     def reports_at_home(self) -> bool:
-        """Return whether both sides have copied rows, which means that copies must be marked."""
-        cut = [layer.side for one in self.layers for layer in one if len(layer.cut.partitions) > 1]
+        """Return whether both sides have copied rows. If so, copies must be marked."""
+        # A row is also sent to several slices if a bucket has several layers of one slice each.
+        counts = (sum(len(layer.cut.partitions) for layer in one) for one in self.layers)
+        several = (one for one, count in zip(self.layers, counts, strict=True) if count > 1)
+        cut = [layer.side for one in several for layer in one]
         copied = {1 - side for side in cut if side != BOTH}
         return BOTH in cut or copied == {LEFT, RIGHT}
 

@@ -5,6 +5,7 @@
 - `files.py`: the plan of a call over files.
 - `bins.py`: determines whether Spark itself can run a join with time bins.
 - `streams.py`: checks that the DataFrames and the session meet the requirements of streams.
+- `host.py`: the engine behind a session, Spark or Sail.
 - `session.py`: the session settings that affect plans.
 - `checks.py`: checks of the arguments that joins and aggregations share.
 """

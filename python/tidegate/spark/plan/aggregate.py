@@ -27,7 +27,7 @@ import tidegate
 from tidegate.agg import Aggregate
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
-from tidegate.spark.plan.streams import check_host, check_watermark
+from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import aggregate_fields
@@ -58,6 +58,7 @@ class AggregatePlan:
     partitions: int | None
     parallelism: Parallelism
     late_as: str | None
+    scratch: str | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - the arguments of the public function
@@ -75,6 +76,7 @@ class AggregatePlan:
         partitions: int | None = None,
         parallelism: Parallelism = "auto",
         late_as: str | None = None,
+        scratch: str | None = None,
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
         frames = tuple(streams) if isinstance(streams, list | tuple) else (streams,)
@@ -104,6 +106,7 @@ class AggregatePlan:
             message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
         if frames[0].isStreaming:
+            check_engine(frames[0].sparkSession)
             for frame, name in zip(frames, names, strict=True):
                 check_watermark(frame, name, on)
             check_host(frames[0].sparkSession)
@@ -113,7 +116,15 @@ class AggregatePlan:
                 message += "leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
-            frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
+            frames,
+            aggregation,
+            sent,
+            result,
+            native.windows,
+            partitions,
+            parallelism,
+            late_as,
+            scratch,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame
@@ -43,6 +43,14 @@ Files: TypeAlias = "Path | Sequence[Path] | ds.Dataset"
 """An input that consists of Parquet files."""
 
 Input: TypeAlias = "DataFrame | Files"
+
+
+class Division(NamedTuple):
+    """How a call is divided into tasks."""
+
+    target: Target
+    scratch: str | None
+    """The folder for the files that preparations write."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,7 @@ def of_paths(
     query: JoinQuery,
     sides: Sequence[Files],
     columns: Sequence[str] | None,
-    target: Target,
+    division: Division,
 ) -> FilePlan:
     """Plan a join of files. Right rows with equal times have the order of the files."""
     check_columns(columns)
@@ -116,14 +124,14 @@ def of_paths(
     )
     native = query.plan(left.schema, right.schema)
     check_asked(native.schema)
-    tasks = _made(lambda: join.planned(query, left, right, target))
+    tasks = _made(lambda: join.planned(query, left, right, *division))
     result, schema = struct_of(tasks.schema)
     if not query.arguments.get("aggs"):
         result = told_apart(session, result, origins_of(native), query.arguments["suffix"])
     return FilePlan(session, tasks, result, tuple(schema.names), schema)
 
 
-def of_scans(plan: Plan, sources: Sequence[Source], target: Target) -> FilePlan:
+def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:
     """Plan a join of the files of DataFrames. Right rows with equal times are ordered by value."""
     left, right = sources
     session, of_right = plan.left.sparkSession, plan.columns.right.names
@@ -140,7 +148,7 @@ def of_scans(plan: Plan, sources: Sequence[Source], target: Target) -> FilePlan:
             # All right columns determine the order of rows with equal times.
             every = (name_of.get(Origin("right", name)) for name in of_right)
             asked += [name for name in every if name is not None and name not in columns]
-    tasks = _made(lambda: join.planned(query.replace(columns=asked), left, right, target))
+    tasks = _made(lambda: join.planned(query.replace(columns=asked), left, right, *division))
     if plan.order is not None:
         tasks = _sorted(tasks, RightByValue(plan.order, tuple(of_right)))
     schema = arrow(session, plan.columns.result)
@@ -148,22 +156,24 @@ def of_scans(plan: Plan, sources: Sequence[Source], target: Target) -> FilePlan:
 
 
 def windows_of_paths(
-    session: SparkSession, query: AggregationQuery, streams: object, target: Target
+    session: SparkSession, query: AggregationQuery, streams: object, division: Division
 ) -> FilePlan:
     """Plan an aggregation of files. Rows with equal times have the order of the files."""
     every = listed(streams)
     query = query.replace(threads=cpus(session))
-    tasks = _made(lambda: aggregation.planned(query, every, names(len(every)), target))
+    tasks = _made(lambda: aggregation.planned(query, every, names(len(every)), *division))
     result, schema = struct_of(tasks.schema)
     return FilePlan(session, tasks, result, tuple(schema.names), schema)
 
 
-def windows_of_scans(plan: AggregatePlan, sources: Sequence[Source], target: Target) -> FilePlan:
+def windows_of_scans(
+    plan: AggregatePlan, sources: Sequence[Source], division: Division
+) -> FilePlan:
     """Plan an aggregation of the files of DataFrames. Rows are ordered by time, then by value."""
     session = plan.frames[0].sparkSession
     query = AggregationQuery(**plan.aggregation.arguments, threads=cpus(session))
     every = [source.name for source in sources]
-    tasks = _made(lambda: aggregation.planned(query, sources, every, target))
+    tasks = _made(lambda: aggregation.planned(query, sources, every, *division))
     if not plan.combines:
         tasks = _sorted(tasks, RowsByValue(plan.aggregation.on, plan.sent, plan.in_days))
     schema = arrow(session, plan.result)
@@ -173,6 +183,10 @@ def windows_of_scans(plan: AggregatePlan, sources: Sequence[Source], target: Tar
 def _sorted(plan: TaskPlan, sort: Sort) -> TaskPlan:
     """Return the plan with rows in the order that a DataFrame's rows have."""
     call, cut, sides = plan._call, plan._borders, plan._sides  # noqa: SLF001 - of the package
+    if call.preparations:
+        message = "preparations write rows with equal times in the order of the files, but "
+        message += "DataFrames have no order; give the paths of the files, or leave out 'files'"
+        raise tidegate.TidegateError(message)
     # The names of files distinguish this plan from that of the same files in their own order.
     identity = call.identity + repr(sort).encode()
     return TaskPlan(replace(call, work=Sorted(call.work, sort), identity=identity), cut, sides)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, StructField, StructType
 
 import tidegate
@@ -20,7 +21,7 @@ from tidegate.spark.plan.checks import (
     check_width,
     empty,
 )
-from tidegate.spark.plan.streams import check_host, check_watermark
+from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
@@ -90,7 +91,7 @@ class Columns:
             native_name = {origin: name for name, origin in origins_of(pruned).items()}
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
-        result = _widened(left.sparkSession, result, plan.schema, asked, tables)
+        result = _widened(result, plan.schema, asked, tables)
         result = told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
@@ -110,7 +111,9 @@ def _check_kind(
     late_as: str | None,
     max_width: Length | None,
 ) -> None:
-    """Reject an overlap join of two streams, and options that require two streams."""
+    """Reject streams that cannot be joined, and options that require two streams."""
+    if left.isStreaming or right.isStreaming:
+        check_engine(left.sparkSession)
     streams = left.isStreaming and right.isStreaming
     if query.is_overlap and streams:
         message = "both sides are streaming DataFrames, but overlap_join does not keep rows from "
@@ -225,7 +228,6 @@ def origins_of(plan: JoinPlan) -> dict[str, Origin]:
 
 
 def _widened(
-    session: SparkSession,
     result: StructType,
     native: pa.Schema,
     origins: dict[str, Origin],
@@ -240,8 +242,7 @@ def _widened(
         if kind == source.schema.field(origin.name).type:
             fields.append(field)
             continue
-        table = pa.table({"widened": pa.array([], kind)})
-        wider = session.createDataFrame(table).schema["widened"].dataType
+        wider = from_arrow_type(kind, prefer_timestamp_ntz=True)
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
     return StructType(fields)
 
@@ -277,6 +278,7 @@ class Plan:
     parallelism: Parallelism
     late_as: str | None
     max_width: Length | None = None
+    scratch: str | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - the query, and the arguments of Spark
@@ -290,6 +292,7 @@ class Plan:
         parallelism: Parallelism = "auto",
         late_as: str | None = None,
         max_width: Length | None = None,
+        scratch: str | None = None,
     ) -> Plan:
         """Check the arguments of a join."""
         check_frames((left, right), NAMES)
@@ -317,7 +320,18 @@ class Plan:
         if late_as in sent.result.names:
             message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
-        plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
+        plan = cls(
+            query,
+            native,
+            left,
+            right,
+            sent,
+            partitions,
+            parallelism,
+            late_as,
+            max_width,
+            scratch,
+        )
         if plan.streams:
             _check_streams(plan)
         elif plan.stream_side is not None:

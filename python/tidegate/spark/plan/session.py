@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from tidegate.spark.plan.host import host_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -16,6 +18,7 @@ NO_LIMIT = str(2**31 - 1)
 
 STORE = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_SHUFFLED = "spark.sql.shuffle.partitions"
 _SHUFFLE_PARTITIONS = 200  # Spark's default
 _FRACTION = "0.6"  # Spark's default share of the memory that it does not reserve
 _RESERVED = 300 << 20  # bytes that Spark reserves
@@ -43,9 +46,12 @@ def shuffle_partitions(session: SparkSession) -> int:
     """Return the number of partitions that Spark uses for a shuffle by default.
 
     On some platforms, the setting is `auto`. Spark then chooses the number, starting with the
-    default.
+    default. Sail ignores the setting, so it is used there only if the user has set it.
     """
-    value = session.conf.get("spark.sql.shuffle.partitions") or ""
+    shuffled = host_of(session).shuffled
+    if shuffled is not None:
+        return int(session.conf.get(_SHUFFLED, None) or shuffled)
+    value = session.conf.get(_SHUFFLED) or ""
     return int(value) if value.isdecimal() else _SHUFFLE_PARTITIONS
 
 

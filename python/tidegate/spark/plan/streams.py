@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import GroupedData
 
 import tidegate
+from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import ROCKSDB, STORE, has_rocksdb
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ WATERMARK = "spark.watermarkDelayMs"
 
 # Prefixes of the names of plan nodes that may emit rows only after the watermark has passed them.
 _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithState")
+
+
+def check_engine(session: SparkSession) -> None:
+    """Reject streams of an engine that has no stateful operators."""
+    if host_of(session).is_sail:
+        message = "streams need Spark, but this session belongs to Sail, "
+        message += "which has no transformWithState; read the rows as tables"
+        raise tidegate.TidegateError(message)
 
 
 def check_host(session: SparkSession) -> None:

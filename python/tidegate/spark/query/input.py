@@ -15,11 +15,9 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     IntegralType,
-    MapType,
     StringType,
     StructField,
     StructType,
-    VariantType,
 )
 
 import tidegate
@@ -28,6 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegate.spark.layout.layout import Places
+
+# The collation that compares bytes.
+_BYTES = "UTF8_BINARY"
+
+# The names of the types that Spark does not hash. Variants are new in version 4.0.
+_UNHASHABLE = ("map", "variant")
 
 _FLOATS = (FloatType, DoubleType)
 
@@ -40,6 +44,9 @@ def check_frames(frames: Sequence[object], names: Sequence[str]) -> None:
             message = f"{name}: expected a Spark DataFrame, got {found}; "
             if found.startswith("pyspark.pandas."):
                 message += "give its to_spark()"
+            elif found.startswith("pyspark.sql.connect."):
+                # Later versions have one class for all sessions.
+                message += "Spark Connect needs PySpark 4.0 or later"
             else:
                 message += "create one with spark.createDataFrame, or call the function of the "
                 message += "same name in `tidegate`"
@@ -54,8 +61,10 @@ def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
     """Reject key columns for which Spark may treat values with different bytes as equal."""
     for name in names:
         kind = frame.schema[name].dataType
-        if isinstance(kind, StringType) and kind.collation != "UTF8_BINARY":
-            message = f"{side}: key column {name!r} has the collation {kind.collation} in Spark, "
+        # Spark has had collations since version 4.0.
+        collation = getattr(kind, "collation", _BYTES)
+        if isinstance(kind, StringType) and collation != _BYTES:
+            message = f"{side}: key column {name!r} has the collation {collation} in Spark, "
             message += "but is compared by its bytes here; "
             message += "convert it to UTF8_BINARY with pyspark.sql.functions.collate, "
             message += "in lower case if case does not matter"
@@ -183,7 +192,7 @@ def _is_hashable(kind: DataType) -> bool:
         return _is_hashable(kind.elementType)
     if isinstance(kind, StructType):
         return all(_is_hashable(field.dataType) for field in kind)
-    return not isinstance(kind, (MapType, VariantType))
+    return kind.typeName() not in _UNHASHABLE
 
 
 def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
@@ -191,5 +200,13 @@ def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
     if isinstance(mine, IntegralType) and mine != theirs:
         return f"cast({column} as bigint)"
     if isinstance(mine, FloatType) or (isinstance(mine, DecimalType) and mine != theirs):
-        return f"cast({column} as double)"
-    return column
+        column = f"cast({column} as double)"
+    return one_float(column, mine)
+
+
+def one_float(column: str, kind: DataType) -> str:
+    """Return SQL in which equal floats have the same bits.
+
+    All NaNs are equal, as are both zeros. Spark compares and hashes them so, but Sail uses bits.
+    """
+    return f"(nanvl({column}, double('nan')) + 0.0D)" if isinstance(kind, _FLOATS) else column

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -33,7 +33,7 @@ import tidegate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tidegate.agg import Aggregate
     from tidegate.types import How
@@ -134,6 +134,19 @@ def struct(session: SparkSession, schema: StructType | str) -> StructType:
     return session.createDataFrame([], schema).schema
 
 
+def collected(frame: DataFrame) -> pa.Table:
+    """Return all rows of a DataFrame."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    # Before version 4.0, PySpark collects Arrow data only to convert it to pandas.
+    older: Any = frame
+    batches = older._collect_as_arrow()  # noqa: SLF001 - no other way
+    schema = to_arrow_schema(frame.schema)
+    if not batches:
+        return schema.empty_table()
+    return pa.Table.from_batches(batches).rename_columns(schema.names).cast(schema)
+
+
 def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
     """Return the Arrow types that Spark uses for `schema`. Simple types are known without a job.
 
@@ -150,7 +163,7 @@ def arrow(session: SparkSession, schema: StructType) -> pa.Schema:
 def _asked(session: SparkSession, schema: StructType) -> pa.Schema:
     """Return the Arrow types that Spark itself reports."""
     try:
-        return session.createDataFrame([], schema).toArrow().schema
+        return collected(session.createDataFrame([], schema)).schema
     except PySparkException as error:
         if len(schema) == 1:
             message = f"column {schema[0].name!r} is {schema[0].dataType.simpleString()}, which "

@@ -24,6 +24,9 @@ pub(crate) fn digest(
     Ok(text(if ordered { rows.ordered() } else { rows.unordered() }))
 }
 
+/// The function that rebuilds a digest, with its arguments: the columns and the state.
+type PickledDigest<'py> = (Bound<'py, PyAny>, (Vec<(String, String)>, Bound<'py, PyBytes>));
+
 #[doc = manual!(Digest)]
 #[pyclass(frozen, module = "tidegate")]
 pub(crate) struct Digest {
@@ -88,10 +91,7 @@ impl Digest {
         text(self.rows.lock().sum())
     }
 
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Vec<(String, String)>, Bound<'py, PyBytes>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<PickledDigest<'py>> {
         let rows = self.rows.lock();
         let arguments = (rows.columns().to_vec(), PyBytes::new(py, &rows.to_bytes()));
         Ok((module::<InputRows>(py)?.getattr("unpickled_digest")?, arguments))

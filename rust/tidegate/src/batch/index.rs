@@ -1,7 +1,7 @@
 //! Finds the pairs of a left table and a right table with an index.
 
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::interval_join_in;
+use tidegate_operators::interval::{interval_join_in, partner_rows_in};
 use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::Interval;
 
@@ -29,4 +29,21 @@ pub(super) fn pairs(
     let left = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
     let matches = interval_join_in(left, fitting.rows, interval, fitting.factor, driver)?;
     Ok(FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) })
+}
+
+/// Returns the right table with only the rows that are partners of a left row. Returns `None` if it
+/// takes less time to visit all rows.
+pub(super) fn partners_only(
+    index: &TableIndex,
+    tables: (&Table, &Table),
+    (times, unit): ((usize, usize), Unit),
+    plan: &JoinPlan,
+    (interval, with_prevailing): (&Interval, bool),
+    driver: &Driver,
+) -> Result<Option<Table>> {
+    let fit = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
+    let ts = time::times(tables.0, times.0, unit)?;
+    let left = JoinColumns { ts: &ts, keys: fit.left_keys.as_deref() };
+    let rows = partner_rows_in(left, fit.rows, interval, with_prevailing, fit.factor);
+    rows.map(|rows| tables.1.taken(&rows)).transpose()
 }

@@ -152,7 +152,16 @@ impl PartnerAggregation {
     /// Finds the right table's partners for each row in the left table. The result rows are built
     /// when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
-        self.start_on(left, right, None, None, Driver::new(self.options().threads, stop))
+        let driver = Driver::new(self.options().threads, stop);
+        let tables = (left, right);
+        let some = match &self.join {
+            PartnerJoin::Interval { join, with_prevailing } => {
+                join.partners_only(tables, *with_prevailing, &driver)?
+            }
+            PartnerJoin::Window(join) => join.partners_only(tables, &driver)?,
+            PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => None,
+        };
+        self.start_on(left, some.as_ref().unwrap_or(right), None, None, driver)
     }
 
     /// Like [`start`](Self::start), but uses existing threads. For a stream, `before` is the number

@@ -4,11 +4,13 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
 use arrow_schema::{DataType, Schema, SchemaRef};
 use arrow_select::concat::concat;
+use arrow_select::take::take_record_batch;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::MAX_ROWS;
+use tidegate_structures::memory;
 
 use super::names::known;
 use crate::columns::type_name::with_type_names;
@@ -148,6 +150,24 @@ impl Table {
             }
             _ => None,
         }
+    }
+
+    /// Returns some rows of the table, given their numbers in ascending order.
+    pub(crate) fn taken(&self, rows: &[u32]) -> Result<Table> {
+        let mut batches = Vec::new();
+        let (mut first, mut rest) = (0, rows);
+        for batch in &self.batches {
+            let end = first + batch.num_rows();
+            let (own, later) = rest.split_at(rest.partition_point(|&row| (row as usize) < end));
+            if !own.is_empty() {
+                memory::demand_values::<u64>(own.len().saturating_mul(batch.num_columns()));
+                let places = own.iter().map(|&row| row - first as u32);
+                let taken = take_record_batch(batch, &UInt32Array::from_iter_values(places));
+                batches.push(taken.map_err(|error| Error::data(error.to_string()))?);
+            }
+            (first, rest) = (end, later);
+        }
+        Table::of_valid(self.name.clone(), self.schema.clone(), batches)
     }
 
     /// Converts a row number to a batch number and the row's position in that batch.

@@ -1,0 +1,164 @@
+"""Carries the last row of each key into later slices, and the first one into earlier slices.
+
+A *carry* moves rows in one direction. Its preparations form a tree in which each node covers some
+consecutive slices. The *total* of a node contains one row per key: the last one, or the first one
+for a carry into earlier slices. The *entry* of a node contains the merged totals of its preceding
+siblings:
+
+    level 2   │            total             │        entry, total          │
+    level 1   │ total │ entry, total │ ...   │ total │ entry, total │ ...   │
+    slice k   └── reads the entries of the nodes that contain it
+
+Nodes have up to `FAN_IN` children. A slice therefore reads one file per level, and each file
+contains at most one row per key, however many slices there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tidegate.bounded.ordered import LOWEST, places
+from tidegate.io.destinations import file_in
+from tidegate.slices.last_rows import last_rows
+from tidegate.slices.scratch import rows_of, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAN_IN = 32
+
+
+@dataclass(frozen=True)
+class Carry:
+    """The files of a carry, and what they contain."""
+
+    folder: str
+    stem: str
+    """The beginning of the names of all files in the folder."""
+
+    slices: int
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    backwards: bool = False
+    """Whether the first row of each key is carried into earlier slices. The nodes are then numbered
+    from the last slice to the first."""
+
+    nulls: bool = False
+    """Whether null is a key like any other."""
+
+    @property
+    def levels(self) -> int:
+        """The number of levels with entries."""
+        level = 0
+        while _count(self.slices, level) > 1:
+            level += 1
+        return level
+
+    @property
+    def files(self) -> int:
+        """The number of all totals and entries."""
+        counts = [_count(self.slices, level) for level in range(self.levels)]
+        return sum(2 * count - 1 - -(-count // FAN_IN) for count in counts)
+
+    def total(self, level: int, node: int) -> str:
+        """Return the path of a node's total."""
+        return file_in(self.folder, f"{self.stem}-total-{level}-{node:06d}.arrows")
+
+    def entry(self, level: int, node: int) -> str:
+        """Return the path of a node's entry."""
+        return file_in(self.folder, f"{self.stem}-entry-{level}-{node:06d}.arrows")
+
+    def node(self, number: int) -> int:
+        """Return the lowest node of a slice."""
+        return self.slices - 1 - number if self.backwards else number
+
+    def has_total(self, level: int, node: int) -> bool:
+        """Return whether a total is needed; the last one of each level is not."""
+        return node < _count(self.slices, level) - 1
+
+    def reads(self, number: int) -> bool:
+        """Return whether rows of a slice are carried into other slices."""
+        return self.has_total(0, self.node(number))
+
+    def entries(self, number: int) -> tuple[str, ...]:
+        """Return the files that a slice reads, in time order.
+
+        Example:
+            >>> carry = Carry("x", "y", 100, pa.schema([]), ())
+            >>> carry.entries(0), carry.entries(70)
+            ((), ('x/y-entry-1-000002.arrows', 'x/y-entry-0-000070.arrows'))
+        """
+        node, found = self.node(number), []
+        for level in range(self.levels):
+            if node % FAN_IN:
+                found.append(self.entry(level, node))
+            node //= FAN_IN
+        return tuple(found if self.backwards else reversed(found))
+
+    def merges(self, level: int) -> list[Merge]:
+        """Return the preparations that merge the totals of a level into the next level."""
+        count = _count(self.slices, level)
+        starts = range(0, count, FAN_IN)
+        found = [Merge(self, level, start, min(start + FAN_IN, count)) for start in starts]
+        # The only child of the last node has neither preceding siblings nor following nodes.
+        return found[:-1] if count % FAN_IN == 1 else found
+
+    def last_rows(self, rows: pa.Table, on: str | None = None) -> pa.Table:
+        """Return the rows to carry.
+
+        Args:
+            rows: Some rows.
+            on: The time column; None if the rows are in time order.
+        """
+        times = None if on is None else places(rows.column(on), 1, nulls=LOWEST)
+        return last_rows(rows, self.keys, times, first=self.backwards, nulls=self.nulls)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A preparation that merges the totals of some siblings."""
+
+    carry: Carry
+    level: int
+    first: int
+    stop: int
+    """The numbers of the siblings: from `first` to before `stop`."""
+
+    def run(self) -> None:
+        """Write the entries of the siblings but the first, and the total of their parent.
+
+        Raises:
+            TidegateError: The previous stage has not finished, or a file cannot be read or written.
+        """
+        carry, parent = self.carry, (self.level + 1, self.first // FAN_IN)
+        merged: pa.Table | None = None
+        for node in range(self.first, self.stop):
+            if merged is not None:
+                write_rows(carry.entry(self.level, node), merged)
+            if not carry.has_total(self.level, node):
+                return
+            found = rows_of(carry.total(self.level, node), carry.schema)
+            rows = pa.Table.from_batches(found, carry.schema)
+            if merged is None:
+                merged = rows
+                continue
+            in_order = [rows, merged] if carry.backwards else [merged, rows]
+            merged = carry.last_rows(pa.concat_tables(in_order))
+        if merged is not None and carry.has_total(*parent):
+            write_rows(carry.total(*parent), merged)
+
+
+def merging(carries: Sequence[Carry]) -> list[list[Merge]]:
+    """Return the preparations that merge totals, stage by stage."""
+    levels = max(carry.levels for carry in carries)
+    return [[merge for one in carries for merge in one.merges(level)] for level in range(levels)]
+
+
+def _count(slices: int, level: int) -> int:
+    """Return the number of nodes at a level."""
+    for _ in range(level):
+        slices = -(-slices // FAN_IN)
+    return slices

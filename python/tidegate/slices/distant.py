@@ -1,0 +1,159 @@
+"""Prepares joins in which a right row of each key may match at any distance in time.
+
+In as-of joins without a tolerance and joins with `prevailing`, a slice needs one right row per key
+from before the slice, after it, or both. Preparations find these rows:
+
+- One preparation per slice reads the right rows of the slice, and keeps one row per key.
+- Further preparations merge these rows (`carries.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import tidegate
+from tidegate import _tidegate
+from tidegate.slices.carries import Carry, merging
+from tidegate.slices.cuts import Ranges
+from tidegate.slices.footers import HIGHEST
+from tidegate.slices.plan import Stage
+from tidegate.slices.scratch import write_rows
+from tidegate.slices.task import Range
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate._tidegate import JoinPlan, JoinQuery
+    from tidegate.expressions import Expr
+    from tidegate.slices.footers import Integers
+    from tidegate.slices.plan import Preparation, Side
+    from tidegate.slices.task import Rows
+
+ONLY = "\x1fonly"
+
+
+@dataclass(frozen=True)
+class DistantMatches:
+    """The right rows of a join that may match at any distance in time."""
+
+    keys: tuple[str, ...]
+    backwards: tuple[bool, ...]
+    """False for the last row of each key before a slice, and True for the first one after it."""
+
+    lower: int
+    upper: int
+    """The bounds within which all other right rows match."""
+
+    where: Expr | str | None
+    """A condition on right columns that these rows must satisfy; None if there is none."""
+
+    instead: str
+    """What to give so that all rows match within a distance."""
+
+    @staticmethod
+    def of(query: JoinQuery, plan: JoinPlan) -> DistantMatches | None:
+        """Return the distant matches of a join, or None if all rows match within a distance.
+
+        Raises:
+            TidegateError: The condition reads columns of both sides.
+        """
+        if plan.time is None:
+            return None
+        ends = lower, upper = plan.time[1]
+        keys = tuple(right for _, right in plan.keys)
+        if plan.looks_back and lower is not None and upper is not None:
+            # If the prevailing row does not satisfy `where`, no earlier row takes its place.
+            bounds = int(lower), int(upper)
+            return DistantMatches(keys, (False,), *bounds, None, "prevailing=False")
+        if query.function != "asof_join" or None not in ends:
+            return None
+        of_left, of_right = plan.condition_columns
+        if of_left and of_right:
+            message = "tasks: in this asof_join, where reads columns of both sides, so that any "
+            message += "right row may match, at any distance in time; "
+            message += "give a tolerance, or call the function itself"
+            raise tidegate.TidegateError(message)
+        backwards = tuple(end for end in (False, True) if ends[end] is None)
+        where = query.arguments["where"] if of_right else None
+        return DistantMatches(keys, backwards, 0, 0, where, "a tolerance")
+
+    def carries(self, side: Side, slices: int, folder: str) -> tuple[Carry, ...]:
+        """Return the carries of right rows into slices, whose files are in a folder."""
+        return tuple(
+            Carry(folder, "after" if one else "before", slices, side.schema, self.keys, one)
+            for one in self.backwards
+        )
+
+    def stages(self, side: Side, cut: Integers) -> list[Sequence[Preparation]]:
+        """Return the preparations for a side and its carries, stage by stage."""
+        # Carried rows end where the rows begin that a slice reads itself.
+        moved = Ranges.of(cut, self.lower, self.lower, own=False)
+        reads = moved.reads(side.groups.first, side.groups.last)
+        right = replace(side, reads=reads, reach=None, carries=())
+        starts = [*moved.first.tolist(), HIGHEST + 1]
+        carries, where = side.carries, self.where
+
+        def found(number: int) -> Preparation:
+            own = Range(starts[number], starts[number + 1] - 1)
+            return KeepRows(right.rows(number, own), number, carries, where)
+
+        numbers = [at for at in range(len(cut) + 1) if any(one.reads(at) for one in carries)]
+        return [Stage(numbers, found), *merging(carries)]
+
+    def notes(self, side: Side, stages: Sequence[Sequence[Preparation]]) -> list[str]:
+        """Explain the preparations."""
+        name, groups, carries = side.source.name, side.groups, side.carries
+        each = -(-int(groups.size.sum()) // max(1, int(groups.rows.sum())))
+        names = {False: "the last before", True: "the first after"}
+        kept = " and ".join(names[one.backwards] for one in carries)
+        merges = sum(map(len, stages[1:]))
+        files = sum(one.files for one in carries)
+        entries = sum(one.levels for one in carries)
+        first = (
+            f"  prepare    {len(stages[0]):,} preparations read {name} once more to find one row "
+        )
+        first += f"per key, {kept} each slice; {merges:,} merge these rows, in {len(stages)} stages"
+        second = f"  scratch    {files:,} files, each with at most one row per key, about {each:,} "
+        second += f"bytes per row; a task reads up to {entries}"
+        return [first, second]
+
+
+@dataclass(frozen=True)
+class KeepRows:
+    """A preparation that keeps one row per key of a slice's rows."""
+
+    rows: Rows
+    number: int
+    carries: tuple[Carry, ...]
+    where: Expr | str | None
+
+    def run(self) -> None:
+        """Write the rows to carry.
+
+        Raises:
+            TidegateError: A file has changed since the plan was made, or cannot be read or written.
+        """
+        rows = self.rows.read()
+        if self.where is not None and rows.num_rows:
+            rows = _matching(rows, self.rows.on, self.where)
+        for carry in self.carries:
+            if carry.reads(self.number):
+                kept = carry.last_rows(rows, self.rows.on)
+                write_rows(carry.total(0, carry.node(self.number)), kept)
+
+
+def _matching(rows: pa.Table, on: str, where: Expr | str) -> pa.Table:
+    """Return the rows that satisfy a condition on right columns."""
+    query = _tidegate.interval_join_query(
+        on=(ONLY, on),
+        lower=None,
+        upper=None,
+        where=where,
+        columns=rows.schema.names,
+        threads=1,
+    )
+    only = pa.table([rows.column(on).slice(0, 1)], [ONLY])
+    return query.table(only, rows).cast(rows.schema)
