@@ -393,6 +393,54 @@ def test_a_worker_unpacks_a_plan_once_and_large_plans_stay_small(folders, tmp_pa
     assert [*slices._unpacked.values()] == [plan]
 
 
+# Preparations
+
+DISTANT = {
+    "asof": (tg.asof_join, {"on": "ts", "by": "k"}),
+    "unbounded": (
+        tg.interval_join,
+        {
+            **NEAR,
+            "lower": -3,
+            "prevailing": True,
+            "aggs": {"n": tg.agg.count(), "last": tg.agg.last("r")},
+        },
+    ),
+    "sessions": (
+        tg.aggregate,
+        {"on": "ts", "by": "k", "session": 9, "aggs": {"n": tg.agg.count()}},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISTANT)
+@pytest.mark.parametrize("writes", [False, True])
+def test_preparations_run_before_tasks_that_need_distant_rows(
+    spark, folders, tmp_path, name, writes
+):
+    function, arguments = DISTANT[name]
+    inputs = folders if function is not tg.aggregate else folders[:1]
+    given = {"sink": str(tmp_path / "result"), "scratch": str(tmp_path)} if writes else {}
+    expected = function(*inputs, **arguments)
+    found = of_spark(function)(*inputs, **arguments, **given, partitions=5)
+    if writes:
+        assert found.count() == 5
+        assert digest(pq.read_table(tmp_path / "result")) == digest(expected)
+        assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+    else:
+        same(found, expected)
+
+
+def test_dataframes_whose_rows_have_no_order_need_no_preparations(spark, folders):
+    frames = [*map(spark.read.parquet, folders)]
+    call = functools.partial(tidegate.spark.asof_join, *frames, on="ts", by="k", partitions=5)
+    with pytest.raises(tg.TidegateError, match="DataFrames have no order; give the paths of the"):
+        call(parallelism="files")
+    assert digest(call().toArrow()) == digest(tg.asof_join(*folders, on="ts", by="k"))
+    with pytest.raises(TypeError, match="scratch: expected the path of a folder, got 5"):
+        tidegate.spark.asof_join(*folders, on="ts", scratch=5)
+
+
 # Files of results
 
 
