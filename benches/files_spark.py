@@ -1,16 +1,16 @@
-"""Measures tasks on Spark that read Parquet files themselves, beside what Spark does with the rows.
+"""Measures tasks on Spark that read Parquet files themselves, and what Spark does with the rows.
 
 The files are in time order. The systems take turns in one session, and row counts and checksums are
 compared before timing. A figure is the CPU time of Spark, its Python workers and this process:
 the median, with its range, and the median wall-clock time in seconds. The cases are those of
 `w1_spark.py`, `w6_spark.py`, `w7_spark.py` and `w8_spark.py`, which explain the queries:
 
-- `w1`: pairs with 4 matches per left row; `hot`: the same with half of the rows on one key. Beside
-  them, hand-written bins that Spark joins by hash.
-- `w6`: as-of joins with a tolerance that nearly all left rows meet, beside Spark's own.
-- `w7`: aggregates of 100 partners, beside bins that are then grouped, and beside a window with
+- `w1`: pairs with 4 matches per left row, compared with hand-written bins that Spark joins by hash;
+  `hot`: the same with half of the rows on one key.
+- `w6`: as-of joins with a tolerance that nearly all left rows meet, compared with Spark's own.
+- `w7`: aggregates of 100 partners, compared with bins that are then grouped, and with a window with
   `rangeBetween` over the union of both sides.
-- `w8`: pairs of overlapping rows, beside hand-written bins of the cheapest width.
+- `w8`: pairs of overlapping rows, compared with hand-written bins of several widths.
 
 With `--sink all`, a sink reads all columns of all rows and keeps none. With `--sink sum`, the rows
 are counted and one column is added up, so each system returns only that column.

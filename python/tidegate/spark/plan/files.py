@@ -17,9 +17,9 @@ from tidegate.slices import aggregation, join
 from tidegate.slices.footers import Source
 from tidegate.slices.plan import TaskPlan
 from tidegate.spark.plan.checks import check_asked, check_columns, check_late_as, check_width
-from tidegate.spark.plan.join import origins_of, told_apart
+from tidegate.spark.plan.join import origins_of
 from tidegate.spark.query.files import struct_of
-from tidegate.spark.query.schema import Origin, arrow
+from tidegate.spark.query.schema import Origin, arrow, told_apart
 from tidegate.spark.worker.pack import NAMES
 from tidegate.spark.worker.slices import RightByValue, RowsByValue, Sorted
 

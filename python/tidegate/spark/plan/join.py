@@ -24,7 +24,7 @@ from tidegate.spark.plan.checks import (
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
+from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema, told_apart
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.overlap import ComputedEnds, OverlapPacker, StartsAndEnds
@@ -35,7 +35,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from tidegate._tidegate import JoinPlan
     from tidegate.agg import Aggregate
@@ -244,24 +244,6 @@ def _widened(
             continue
         wider = from_arrow_type(kind, prefer_timestamp_ntz=True)
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
-    return StructType(fields)
-
-
-def told_apart(
-    session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
-) -> StructType:
-    """Append a suffix to each right column name that differs from a left one only in case.
-
-    Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
-    """
-    if session.conf.get("spark.sql.caseSensitive", "false") == "true":
-        return result
-    lefts = {name.lower() for name, origin in origins.items() if origin.side == "left"}
-    fields = []
-    for field, origin in zip(result, origins.values(), strict=True):
-        is_taken = origin.side == "right" and field.name.lower() in lefts
-        name = f"{field.name}{suffix}" if is_taken else field.name
-        fields.append(StructField(name, field.dataType, field.nullable, field.metadata))
     return StructType(fields)
 
 
