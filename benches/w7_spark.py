@@ -77,7 +77,7 @@ def tide(
     left: DataFrame,
     right: DataFrame,
     case: Case,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"],
+    parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"],
 ) -> DataFrame:
     """Join with `tidegate.spark.interval_join` and aggregates."""
     return tidegate.spark.interval_join(

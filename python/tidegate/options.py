@@ -540,16 +540,18 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "left_df",
-        "DataFrame",
+        "Input",
         (*ON_SPARK,),
         """
-        The left side.
+        The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or a pyarrow
+        dataset. Both sides must be of the same kind. Right rows with equal times have the order of
+        the files, as in `tidegate` itself.
         """,
         is_input=True,
     ),
     Option(
         "right_df",
-        "DataFrame",
+        "Input",
         (*ON_SPARK,),
         """
         The right side. If one side is a stream and the other side is a table, the call reads the
@@ -1428,7 +1430,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'bins', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'bins', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.interval_join", "spark.window_join"),
         """
         The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
@@ -1451,13 +1453,17 @@ OPTIONS: tuple[Option, ...] = (
         Rows near slice borders are copied. `hybrid` also assigns slices in turn, but starts each
         key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
         `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
-        has a single bucket, and therefore a single task.
+        has a single bucket, and therefore a single task. `files`: each task reads the rows of its
+        time slice from Parquet files itself, so no rows pass through Spark except results. Both
+        sides must be files, or DataFrames that only select columns of Parquet files and compare
+        them with constants. The files must contain statistics of the times. `auto` also considers
+        `files` if the files are local.
         """,
         default="'auto'",
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'value', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'value', 'hybrid']",
         ("spark.band_join",),
         """
         The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
@@ -1475,13 +1481,16 @@ OPTIONS: tuple[Option, ...] = (
         copied. `hybrid` also assigns slices in turn, but starts each key at a different bucket.
         `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support bands
         without an end. Without `by`, a join with such a band has a single bucket, and therefore a
-        single task.
+        single task. `files`: each task reads the rows of its time slice from Parquet files itself,
+        so no rows pass through Spark except results. Both sides must be files, or DataFrames that
+        only select columns of Parquet files and compare them with constants. The files must contain
+        statistics of the times. `auto` also considers `files` if the files are local.
         """,
         default="'auto'",
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.asof_join",),
         """
         The method for dividing rows among tasks. `broadcast`: the right side is read immediately
@@ -1500,13 +1509,17 @@ OPTIONS: tuple[Option, ...] = (
         `tolerance` of a slice. `hybrid` also assigns slices in turn, but starts each key at a
         different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with `by`,
         and `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
-        therefore a single task.
+        therefore a single task. `files`: each task reads the rows of its time slice from Parquet
+        files itself, so no rows pass through Spark except results. Both sides must be files, or
+        DataFrames that only select columns of Parquet files and compare them with constants. The
+        files must contain statistics of the times. `auto` also considers `files` if the files are
+        local.
         """,
         default="'auto'",
     ),
     Option(
         "parallelism",
-        "Literal['auto', 'broadcast', 'key', 'time', 'hybrid']",
+        "Literal['auto', 'broadcast', 'files', 'key', 'time', 'hybrid']",
         ("spark.overlap_join",),
         """
         The method for dividing rows among tasks. `broadcast`: one side is read immediately and sent
@@ -1520,7 +1533,11 @@ OPTIONS: tuple[Option, ...] = (
         is small, and the division whose fullest partition is the smallest. The existing partitions
         of both sides are also a candidate if they are balanced and each partition contains all rows
         with its keys. Rows are not sampled if a side is small and an estimate shows that the other
-        forms would cost more, or if file metadata shows that there are few rows.
+        forms would cost more, or if file metadata shows that there are few rows. `files`: each task
+        reads the rows of its time slice from Parquet files itself, so no rows pass through Spark
+        except results. Both sides must be files, or DataFrames that only select columns of Parquet
+        files and compare them with constants. The files must contain statistics of the times.
+        `auto` also considers `files` if the files are local.
         """,
         default="'auto'",
     ),
@@ -1555,6 +1572,33 @@ OPTIONS: tuple[Option, ...] = (
         """
         The Spark schema of the data that `then` returns: a `StructType`, or a string such as
         `"origin string, flights bigint"`.
+        """,
+        default="None",
+    ),
+    Option(
+        "sink",
+        "str | None",
+        (*ON_SPARK,),
+        """
+        A folder in which tasks write the result as Parquet files, so that its rows never pass
+        through Spark. All workers must be able to write to the folder, which is a path or a URL.
+        The call waits until all files are written. It returns one row per file: the number of the
+        `task`, the `path`, the number of `rows`, and their `digest`, which is `tidegate.Digest.sum`
+        of the file's rows. Each file appears only when it is complete, and its name depends only on
+        the call and the input files. If a call is interrupted, repeat it: files that are already
+        present are not written again. `sink` requires tasks that read files (`parallelism`).
+        """,
+        default="None",
+    ),
+    Option(
+        "scratch",
+        "str | None",
+        (*ON_SPARK,),
+        """
+        A folder for the files of preparations, if tasks that read files need rows from other
+        slices. As-of joins without a tolerance, joins with `prevailing` and aggregations with
+        `session` are examples. All workers must be able to access the folder, which is a path or a
+        URL. The default is a temporary folder if Spark runs only on this machine.
         """,
         default="None",
     ),

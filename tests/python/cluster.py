@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import campaign
@@ -105,7 +105,12 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
 
     Writes the number of pairs, the number of distinct pairs, and the sum of their numbers.
     """
-    rows = session.range(ROWS, numPartitions=4).selectExpr("id", "id % 7 as key", "id * 3 as ts")
+    rows: DataFrame | str = session.range(ROWS, numPartitions=4).selectExpr(
+        "id", "id % 7 as key", "id * 3 as ts"
+    )
+    if parallelism == "files":
+        rows = str(folder / "rows.parquet")
+        pq.write_table(table(), rows, row_group_size=ROWS // 20)
     marker = folder / f"killed-{parallelism}"
 
     def deadly(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -125,6 +130,7 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
         upper=50,
         columns=["id", "id_right"],
         parallelism=parallelism,
+        partitions=4 if parallelism == "files" else None,
         then=deadly,
         then_schema="id bigint, id_right bigint",
     )
@@ -133,11 +139,16 @@ def join(session: SparkSession, folder: Path, parallelism: str) -> None:
     (folder / parallelism).write_text(" ".join(map(str, counts)))
 
 
+def table() -> pa.Table:
+    """Return the rows that `join` reads."""
+    ids = np.arange(ROWS)
+    return pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
+
+
 def expected() -> list[int]:
     """Return the numbers that `join` would write for the native join."""
-    ids = np.arange(ROWS)
-    table = pa.table({"id": ids, "key": ids % 7, "ts": ids * 3})
-    pairs = tidegate.interval_join(table, table, on="ts", by="key", lower=-50, upper=50)
+    rows = table()
+    pairs = tidegate.interval_join(rows, rows, on="ts", by="key", lower=-50, upper=50)
     numbers = pairs["id"].to_numpy() * ROWS + pairs["id_right"].to_numpy()
     return [len(numbers), len(np.unique(numbers)), int(numbers.sum())]
 

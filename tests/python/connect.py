@@ -53,6 +53,11 @@ def main(name: str) -> None:
     for query, (join, arguments) in JOINS.items():
         found = getattr(tidegate.spark, join)(left, right, **arguments)
         pq.write_table(found.toArrow(), folder / f"{query}.parquet")
+    paths = [str(folder / f"{side}.parquet") for side in ("left", "right")]
+    found = tidegate.spark.interval_join(*paths, **NEAR, how="full", partitions=3)
+    pq.write_table(found.toArrow(), folder / "files.parquet")
+    sink = str(folder / "sink")
+    tidegate.spark.interval_join(*paths, **NEAR, how="full", partitions=3, sink=sink)
     windows = tidegate.spark.aggregate(left, **WINDOWS).toArrow()
     pq.write_table(windows, folder / "aggregate.parquet")
     (folder / "landed").mkdir()

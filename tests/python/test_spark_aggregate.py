@@ -229,7 +229,7 @@ def test_explain_says_what_travels(spark):
         ({"by": "none"}, "none"),
         ({"aggs": {"n": agg.sum("name")}}, "sum of column `name`"),
         ({"partitions": 0}, "partitions: expected at least 1, got 0"),
-        ({"parallelism": "broadcast"}, "parallelism: expected one of auto, key, time, hybrid"),
+        ({"parallelism": "broadcast"}, "expected one of auto, files, key, time, hybrid"),
         ({"by": None, "parallelism": "key"}, "divides rows by key; give `by`"),
         ({"aggs": {"key": agg.count()}}, "two columns `key`"),
     ],

@@ -470,7 +470,7 @@ def test_the_left_side_is_never_sent_whole(sides):
         ({"where": "right.nope > 1"}, SchemaError, "nope"),
         ({"where": "x > 1"}, TidegateError, "has no side"),
         ({"partitions": 0}, TidegateError, "at least 1"),
-        ({"parallelism": "value"}, TidegateError, "auto, broadcast, key, time, hybrid"),
+        ({"parallelism": "value"}, TidegateError, "auto, broadcast, files, key, time, hybrid"),
         ({"by": None, "parallelism": "key"}, TidegateError, "give `by`, or choose 'time'"),
         ({"then": lambda batch: batch}, TidegateError, "give both or neither"),
         ({"late_as": "late"}, TidegateError, "has no late rows"),

@@ -200,7 +200,7 @@ def test_rows_without_a_value_are_spread(spark):
         (
             {"parallelism": "time"},
             tidegate.TidegateError,
-            "parallelism: expected one of auto, broadcast, key, value, hybrid, got 'time'",
+            "parallelism: expected one of auto, broadcast, files, key, value, hybrid, got 'time'",
         ),
         (
             {"parallelism": "hybrid"},

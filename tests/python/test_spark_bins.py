@@ -396,7 +396,7 @@ def test_bins_leave_nothing_to_then(sides):
 
 
 def test_other_joins_and_streams_have_no_bins(spark, sides):
-    known = "expected one of auto, broadcast, key, {}, hybrid, got 'bins'"
+    known = "expected one of auto, broadcast, files, key, {}, hybrid, got 'bins'"
     with pytest.raises(tidegate.TidegateError, match=known.format("value")):
         tidegate.spark.band_join(*sides, on="bin", within=1, parallelism="bins")
     with pytest.raises(tidegate.TidegateError, match=known.format("time")):

@@ -22,7 +22,7 @@ from cases import more
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the executor in /proc")
 
-PARALLELISMS = ["hybrid", *more("broadcast")]
+PARALLELISMS = ["hybrid", "files", *more("broadcast")]
 QUERIES = streaming_query.tried("aggregate")
 
 

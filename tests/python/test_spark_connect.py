@@ -57,6 +57,13 @@ def test_rows_are_those_of_the_native_join(folder, query):
     assert counted(pq.read_table(folder / f"{query}.parquet")) == counted(expected)
 
 
+def test_tasks_read_files_and_write_their_results(folder):
+    expected = counted(tidegate.interval_join(LEFT, RIGHT, **connect.NEAR, how="full"))
+    assert counted(pq.read_table(folder / "files.parquet")) == expected
+    assert len([*(folder / "sink").iterdir()]) == 3
+    assert counted(pq.read_table(folder / "sink")) == expected
+
+
 def test_windows_are_those_of_the_native_aggregation(folder):
     expected = tidegate.aggregate(LEFT.sort_by("ts"), **connect.WINDOWS)
     assert counted(pq.read_table(folder / "aggregate.parquet")) == counted(expected)

@@ -505,7 +505,7 @@ def test_rows_that_are_longer_when_they_are_read_again(spark, sides, monkeypatch
         ({"by": None, "parallelism": "key"}, "divides rows by key; give `by`, or choose 'time'"),
         (
             {"parallelism": "value"},
-            "expected one of auto, broadcast, key, time, hybrid, got .value.",
+            "expected one of auto, broadcast, files, key, time, hybrid, got .value.",
         ),
         (
             {"parallelism": "bins"},

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate._tidegate import AggregationQuery
+    from tidegate.slices.cuts import Target
     from tidegate.slices.footers import Integers
     from tidegate.slices.task import Range
 
@@ -35,7 +36,7 @@ def planned(
     query: AggregationQuery,
     streams: Sequence[object],
     names: Sequence[str],
-    target: int,
+    target: Target,
     scratch: str | None,
 ) -> TaskPlan:
     """Divide an aggregation into tasks.

@@ -8,7 +8,7 @@ border is moved to the start of a nearby row group, so that fewer row groups are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,25 @@ from tidegate.slices.footers import HIGHEST, LOWEST, Groups, Integers
 from tidegate.slices.task import Range
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+Target: TypeAlias = "int | Callable[[int], int]"
+"""The number of bytes for a slice to read, or a function that returns the number of slices, given
+the number of bytes in all inputs."""
+
+
+def bytes_per_slice(target: Target, sides: Sequence[Groups]) -> int:
+    """Return the number of bytes for a slice to read.
+
+    Example:
+        >>> bytes_per_slice(lambda size: 3, []), bytes_per_slice(100, [])
+        (1, 100)
+    """
+    if not callable(target):
+        return target
+    size = sum(int(side.size.sum()) for side in sides)
+    return max(1, -(-size // max(1, target(size))))
+
 
 NEAR = 0.25
 """The share of a slice's bytes by which a border may move to the start of a row group."""
@@ -43,7 +61,7 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
     # Rows without a time all belong to the first slice.
     timed = first > LOWEST
     size, first, last = size[timed].astype(float), first[timed], last[timed]
-    slices = int(-(-size.sum() // target)) if len(size) else 1
+    slices = int(-(-size.sum() // target))
     if slices <= 1:
         return np.zeros(0, np.int64)
     origin = int(first.min())

@@ -16,7 +16,7 @@ from tidegate import TidegateError
 from tidegate.io.addresses import place_of
 from tidegate.io.destinations import file_in
 from tidegate.slices.cells import Cells
-from tidegate.slices.cuts import borders
+from tidegate.slices.cuts import borders, bytes_per_slice
 from tidegate.slices.excess import often_read
 from tidegate.slices.files import PreparedFile
 from tidegate.slices.footers import HIGHEST, LOWEST, Groups
@@ -29,6 +29,7 @@ from tidegate.slices.task import Range, Rows, parts_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tidegate.slices.cuts import Target
     from tidegate.slices.footers import Integers, Source, Times
     from tidegate.slices.layers import Access, Layers
 
@@ -55,7 +56,7 @@ class Sorting:
     """Where to sort rows, and in files of which size."""
 
     scratch: str | None
-    target: int
+    target: Target
     identity: bytes
     """Distinguishes the call from others with the same files."""
 
@@ -88,7 +89,8 @@ def divided(
         TidegateError: Row groups have to be sorted, but no folder is given.
     """
     every = [one.groups for one in inputs]
-    cut = borders(every, sorting.target, grid)
+    target = bytes_per_slice(sorting.target, every)
+    cut = borders(every, target, grid)
     often = [_often_read(one, of) for one, of in zip(inputs, access(cut), strict=True)]
     samples = [_sample(one, some) for one, some in zip(inputs, often, strict=True)]
     if any(samples):
@@ -96,11 +98,11 @@ def divided(
             groups if sample is None else _spread(groups, some, sample)
             for groups, some, sample in zip(every, often, samples, strict=True)
         ]
-        cut = borders(spread, sorting.target, grid)
+        cut = borders(spread, target, grid)
     if not len(cut):
         samples = [None] * len(inputs)
     of_inputs = access(cut)
-    name = _name_of(sorting, cut, inputs)
+    name = _name_of(sorting.identity, target, cut, inputs)
     sides: list[Side] = []
     sorters: list[Sorter] = []
     for at, (one, of, some) in enumerate(zip(inputs, of_inputs, often, strict=True)):
@@ -113,7 +115,7 @@ def divided(
         cells = of.cells or Cells((of.ranges.cuts(cut),), (0,))
         folder = file_in(_folder(sorting.scratch), name)
         first_stage = Preparing(one, of, cells, sample, folder, f"{name}-{at}")
-        chunks = [*_chunks(one.groups, np.flatnonzero(some), sorting.target)]
+        chunks = [*_chunks(one.groups, np.flatnonzero(some), target)]
         sides.append(first_stage.side(some, chunks))
         sorters += first_stage.sorters(chunks)
     stages = (tuple(sorters),) if sorters else ()
@@ -158,10 +160,10 @@ def _chunks(groups: Groups, some: Integers, target: int) -> Iterator[Integers]:
     yield some[begin:]
 
 
-def _name_of(sorting: Sorting, cut: Integers, inputs: Sequence[Input]) -> str:
+def _name_of(identity: bytes, target: int, cut: Integers, inputs: Sequence[Input]) -> str:
     """Return a name for the sorted files that changes whenever their rows may change."""
-    state = blake2b(sorting.identity, digest_size=8)
-    state.update(f"{sorting.target}\0".encode() + cut.tobytes())
+    state = blake2b(identity, digest_size=8)
+    state.update(f"{target}\0".encode() + cut.tobytes())
     for one in inputs:
         state.update("".join(file.identity for file in one.source.files).encode())
         state.update(one.groups.file.tobytes() + one.groups.number.tobytes())

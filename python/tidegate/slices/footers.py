@@ -72,6 +72,8 @@ class Source:
             TidegateError: The input does not consist of Parquet files, or a file cannot be read.
             TypeError: The type of the input is not supported.
         """
+        if isinstance(given, Source):
+            return given
         if isinstance(given, ds.FileSystemDataset):
             return Source._of_dataset(given, name)
         table = open_table(given, name, Reading(streamed=True, checked=False))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidegate._tidegate import JoinPlan, JoinQuery
+    from tidegate.slices.cuts import Target
     from tidegate.slices.footers import Integers
     from tidegate.slices.task import Range
 
@@ -36,7 +37,7 @@ LEFT, RIGHT = "\x1fleft", "\x1fright"
 
 
 def planned(
-    query: JoinQuery, left: object, right: object, target: int, scratch: str | None
+    query: JoinQuery, left: object, right: object, target: Target, scratch: str | None
 ) -> TaskPlan:
     """Divide a join into tasks.
 

@@ -1,8 +1,12 @@
 """Joins and aggregates Spark DataFrames with native calls and at most one shuffle.
 
 The driver checks the arguments against the schemas. For a join of tables, it then chooses one of
-four routes:
+five routes:
 
+- *Tasks read the files*: both sides are Parquet files, or DataFrames that only scan such files, and
+  the footers of the files contain the times of each row group. Each task reads the row groups of a
+  time slice itself, so no rows are sent to Python or shuffled. For DataFrames, `auto` uses this
+  route only for local files, and only if it is clearly cheaper.
 - *One side is small*: it takes up at most 64 MB, both according to Spark's estimate and as Arrow
   data. That side is read immediately and sent in full to every task, as in Spark's own broadcast
   join. The other side stays in its partitions and is not shuffled, even if its keys are skewed.
@@ -104,13 +108,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
-from tidegate.spark.driver.aggregate import aggregated
-from tidegate.spark.driver.explain import aggregate_described, described
+from tidegate.spark.driver.calls import AggregateCall, JoinCall
+from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
-from tidegate.spark.plan.aggregate import AggregatePlan
-from tidegate.spark.plan.join import Plan
 from tidegate.spark.plan.session import wanted
-from tidegate.spark.query.query import SparkQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
-    from tidegate.spark.layout.balance import Division
+    from tidegate.spark.plan.aggregate import Parallelism
+    from tidegate.spark.plan.files import Input
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
@@ -136,15 +138,15 @@ __all__ = [
 ]
 
 # Arguments that do not affect the plan.
-_AFTERWARDS = ("then", "then_schema")
+_AFTERWARDS = ("then", "then_schema", "sink")
 
-# Arguments of joins that `Plan.of` receives in addition to the query.
-_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width")
+# Arguments that only calls on Spark have.
+_OF_SPARK = ("columns", "partitions", "parallelism", "late_as", "max_width", "scratch")
 
 
 @told
 def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and four of Spark
-    streams: DataFrame | Sequence[DataFrame],
+    streams: Input | Sequence[Input],
     *,
     on: str,
     size: Length | None = None,
@@ -155,10 +157,12 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
     partitions: int | None = None,
-    parallelism: Division = "auto",
+    parallelism: Parallelism = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Aggregate the rows of one or more DataFrames by key over sliding time windows.
 
@@ -194,7 +198,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
 
     Args:
         streams: One DataFrame, or several whose columns have the same types. The DataFrames are
-            either all tables or all streams. DataFrames are numbered from 0 in the given order.
+            either all tables or all streams. DataFrames are numbered from 0 in the given order. The
+            streams can also be Parquet files: a path, a URL or a pyarrow dataset, or a list of
+            these. Rows with equal times then have the order of the files, as in `tidegate` itself.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers.
@@ -222,6 +228,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             do not depend on row order, and one task merges the aggregates from all buckets.
             Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
             is eight times as long as a window, and a single task processes all rows in a slice.
+            `files`: each task reads the rows of its time slice from Parquet files itself, so no
+            rows pass through Spark except results. The streams must be files, or DataFrames that
+            only select columns of Parquet files and compare them with constants. The files must
+            contain statistics of the times. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct with two
             fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns
@@ -233,6 +243,18 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one
@@ -245,21 +267,23 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             or if an integer sum over a window or a slice of a window exceeds 64 bits. Spark then
             raises the error when you use the DataFrame.
     """
-    plan = AggregatePlan.of(
-        streams,
-        on=on,
-        size=size,
-        advance=advance,
-        offset=offset,
-        session=session,
-        by=by,
-        aggs=aggs,
-        where=where,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return aggregated(plan, then, then_schema)
+    arguments = {
+        "on": on,
+        "size": size,
+        "advance": advance,
+        "offset": offset,
+        "session": session,
+        "by": by,
+        "aggs": aggs,
+        "where": where,
+    }
+    of_spark = {
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "late_as": late_as,
+        "scratch": scratch,
+    }
+    return AggregateCall(streams, arguments, of_spark).run(Ending(then, then_schema, sink))
 
 
 def configure(session: SparkSession) -> dict[str, str]:
@@ -297,7 +321,7 @@ def configure(session: SparkSession) -> dict[str, str]:
 
 def explain(
     function: Callable[..., DataFrame],
-    *inputs: DataFrame | Sequence[DataFrame],
+    *inputs: Input | Sequence[Input],
     **arguments: Any,  # noqa: ANN401
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.
@@ -339,10 +363,9 @@ def explain(
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
-    if function is aggregate:
-        return aggregate_described(AggregatePlan.of(*call.args, **kept))
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
+    if function is aggregate:
+        return AggregateCall(call.args[0], kept, of_spark).explain()
     left, right = call.args
-    query = SparkQuery.of(cast("Function", function.__name__), kept)
-    fused = call.kwargs.get("then") is not None
-    return described(Plan.of(left, right, query, **of_spark), fused=fused)
+    name, fused = cast("Function", function.__name__), call.kwargs.get("then") is not None
+    return JoinCall(name, (left, right), kept, of_spark).explain(fused=fused)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate.calls.arguments import told
-from tidegate.spark.driver.join import joined
-from tidegate.spark.plan.join import Plan
-from tidegate.spark.query.query import SparkQuery
+from tidegate.spark.driver.calls import JoinCall
+from tidegate.spark.driver.tasks import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
+    from tidegate.spark.plan.files import Input
     from tidegate.spark.worker.task import Then
     from tidegate.types import (
         AsofHow,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 @told
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     lower: End,
@@ -56,10 +56,12 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that have the same key and are close in time.
 
@@ -101,7 +103,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -182,7 +186,11 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
-            such intervals has a single bucket, and therefore a single task.
+            such intervals has a single bucket, and therefore a single task. `files`: each task
+            reads the rows of its time slice from Parquet files itself, so no rows pass through
+            Spark except results. Both sides must be files, or DataFrames that only select columns
+            of Parquet files and compare them with constants. The files must contain statistics of
+            the times. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -193,6 +201,18 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -219,23 +239,22 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "prevailing": prevailing,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("interval_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-        max_width=max_width,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "scratch": scratch,
+        "late_as": late_as,
+        "max_width": max_width,
+    }
+    call = JoinCall("interval_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -246,10 +265,12 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "bins", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "bins", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames that lie in each other's sliding time windows.
 
@@ -276,7 +297,9 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -341,7 +364,11 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             rows. Rows near slice borders are copied. `hybrid` also assigns slices in turn, but
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
-            such intervals has a single bucket, and therefore a single task.
+            such intervals has a single bucket, and therefore a single task. `files`: each task
+            reads the rows of its time slice from Parquet files itself, so no rows pass through
+            Spark except results. Both sides must be files, or DataFrames that only select columns
+            of Parquet files and compare them with constants. The files must contain statistics of
+            the times. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -352,6 +379,18 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -376,22 +415,21 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         "aggs": aggs,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("window_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "scratch": scratch,
+        "late_as": late_as,
+    }
+    call = JoinCall("window_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -404,10 +442,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "value", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "value", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose values are close.
 
@@ -433,7 +473,9 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -503,6 +545,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
             `by`, and `value` otherwise. `value` and `hybrid` do not support bands without an end.
             Without `by`, a join with such a band has a single bucket, and therefore a single task.
+            `files`: each task reads the rows of its time slice from Parquet files itself, so no
+            rows pass through Spark except results. Both sides must be files, or DataFrames that
+            only select columns of Parquet files and compare them with constants. The files must
+            contain statistics of the times. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -513,6 +559,18 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -538,22 +596,21 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "aggs": aggs,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("band_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "scratch": scratch,
+        "late_as": late_as,
+    }
+    call = JoinCall("band_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -565,10 +622,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     late_as: str | None = None,
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match each row in one DataFrame with the row in another that is nearest in time.
 
@@ -616,7 +675,9 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -669,7 +730,11 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `hybrid` also assigns slices in turn, but starts each key at a different bucket. Both
             `time` and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time`
             otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
-            therefore a single task.
+            therefore a single task. `files`: each task reads the rows of its time slice from
+            Parquet files itself, so no rows pass through Spark except results. Both sides must be
+            files, or DataFrames that only select columns of Parquet files and compare them with
+            constants. The files must contain statistics of the times. `auto` also considers `files`
+            if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -680,6 +745,18 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
@@ -704,22 +781,21 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         "how": how,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("asof_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-        late_as=late_as,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "scratch": scratch,
+        "late_as": late_as,
+    }
+    call = JoinCall("asof_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))
 
 
 @told
 def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
-    left_df: DataFrame,
-    right_df: DataFrame,
+    left_df: Input,
+    right_df: Input,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -731,9 +807,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     partitions: int | None = None,
-    parallelism: Literal["auto", "broadcast", "key", "time", "hybrid"] = "auto",
+    parallelism: Literal["auto", "broadcast", "files", "key", "time", "hybrid"] = "auto",
     then: Then | None = None,
     then_schema: StructType | str | None = None,
+    sink: str | None = None,
+    scratch: str | None = None,
 ) -> DataFrame:
     """Match rows from two DataFrames whose intervals overlap.
 
@@ -785,7 +863,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         <BLANKLINE>
 
     Args:
-        left_df: The left side.
+        left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
+            the order of the files, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -838,13 +918,29 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             fullest partition is the smallest. The existing partitions of both sides are also a
             candidate if they are balanced and each partition contains all rows with its keys. Rows
             are not sampled if a side is small and an estimate shows that the other forms would cost
-            more, or if file metadata shows that there are few rows.
+            more, or if file metadata shows that there are few rows. `files`: each task reads the
+            rows of its time slice from Parquet files itself, so no rows pass through Spark except
+            results. Both sides must be files, or DataFrames that only select columns of Parquet
+            files and compare them with constants. The files must contain statistics of the times.
+            `auto` also considers `files` if the files are local.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
             receives only some of the rows at a time, so combine an aggregate's partial results with
             a `groupBy`.
         then_schema: The Spark schema of the data that `then` returns: a `StructType`, or a string
             such as `"origin string, flights bigint"`.
+        sink: A folder in which tasks write the result as Parquet files, so that its rows never pass
+            through Spark. All workers must be able to write to the folder, which is a path or a
+            URL. The call waits until all files are written. It returns one row per file: the number
+            of the `task`, the `path`, the number of `rows`, and their `digest`, which is
+            `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
+            and its name depends only on the call and the input files. If a call is interrupted,
+            repeat it: files that are already present are not written again. `sink` requires tasks
+            that read files (`parallelism`).
+        scratch: A folder for the files of preparations, if tasks that read files need rows from
+            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
+            with `session` are examples. All workers must be able to access the folder, which is a
+            path or a URL. The default is a temporary folder if Spark runs only on this machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -877,12 +973,11 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "min_overlap": min_overlap,
         "suffix": suffix,
     }
-    plan = Plan.of(
-        left_df,
-        right_df,
-        SparkQuery.of("overlap_join", arguments),
-        columns=columns,
-        partitions=partitions,
-        parallelism=parallelism,
-    )
-    return joined(plan, then, then_schema)
+    of_spark = {
+        "columns": columns,
+        "partitions": partitions,
+        "parallelism": parallelism,
+        "scratch": scratch,
+    }
+    call = JoinCall("overlap_join", (left_df, right_df), arguments, of_spark)
+    return call.run(Ending(then, then_schema, sink))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidegate.spark.driver.join import in_partitions, outgoing
+from tidegate.spark.driver.by_files import Files
+from tidegate.spark.driver.join import check_sink, in_partitions, of_files, outgoing
 from tidegate.spark.driver.route import Streamed, of_aggregation
 from tidegate.spark.stream.aggregate import aggregated as stream_aggregated
 from tidegate.spark.worker.aggregate import AggregateTask
@@ -12,19 +14,21 @@ from tidegate.spark.worker.task import on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
+    from tidegate.spark.driver.tasks import Ending
     from tidegate.spark.plan.aggregate import AggregatePlan
-    from tidegate.spark.worker.task import Then
 
 
-def aggregated(
-    plan: AggregatePlan, then: Then | None, then_schema: StructType | str | None
-) -> DataFrame:
+def aggregated(plan: AggregatePlan, ending: Ending) -> DataFrame:
     """Return the aggregation as a DataFrame."""
     session = plan.frames[0].sparkSession
-    schema, output = outgoing(session, plan.result, then, then_schema, plan.late_as)
+    schema, output = outgoing(session, plan.result, ending, plan.late_as)
+    if ending.sink is not None:
+        check_sink(plan.parallelism)
+        plan = replace(plan, parallelism="files")
     way = of_aggregation(plan)
+    if isinstance(way, Files):
+        return of_files(way.plan, ending, schema, output)
     if isinstance(way, Streamed):
         return stream_aggregated(plan, way.layout, schema, output)
     names, final = plan.names, plan.aggregation

@@ -169,13 +169,14 @@ def told(costs: Costs, small: str | None = None) -> str:
     whole = f"with {small} whole"
     forms = [(costs.bins, "by bins"), (costs.native, "natively"), (costs.whole, whole)]
     forms.append((costs.in_place, "in place"))
-    texts = [
-        f"{cost:,.0f} s {how}" if cost >= _ROUND else f"{cost:.2g} s {how}"
-        for cost, how in forms
-        if cost is not None
-    ]
+    texts = [f"{seconds(cost)} {how}" for cost, how in forms if cost is not None]
     first = texts[0].replace(" s ", " s of processor time ", 1)
     return ", ".join([f"about {first}", *texts[1:]])
+
+
+def seconds(cost: float) -> str:
+    """Return a cost as text."""
+    return f"{cost:,.0f} s" if cost >= _ROUND else f"{cost:.2g} s"
 
 
 def hashed(plan: Plan, bins: Bins) -> str | None:

@@ -124,7 +124,9 @@ def of_aggregation(plan: AggregatePlan) -> Layout:
     sample = _sample_of_rows(plan)
     columns, at_once = len(plan.sent), cores(session)
     partitions = plan.partitions or default_partitions(sample.rows, columns, at_once)
-    division = plan.parallelism if plan.aggregation.by else "time"
+    # Tasks that read files have another route.
+    asked: Division = "auto" if plan.parallelism == "files" else plan.parallelism
+    division = asked if plan.aggregation.by else "time"
     return chosen(sample, partitions, "right", plan.reach, division)
 
 

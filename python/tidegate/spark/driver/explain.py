@@ -8,12 +8,13 @@ from pyspark.sql.types import IntegralType
 
 from tidegate._tidegate import AggregationQuery
 from tidegate.spark.driver.bins import hashed
+from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.jobs import recorded
 from tidegate.spark.driver.route import (
     Binned,
     Broadcast,
-    OfTables,
     Overlapped,
+    Rows,
     Shuffled,
     Stayed,
     Streamed,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
+    from tidegate.spark.plan.files import FilePlan
     from tidegate.spark.plan.join import Plan
 
 
@@ -64,6 +66,10 @@ def described(plan: Plan, *, fused: bool = False) -> str:
         lines.append(f"  ties       {_ties(plan)}")
     with recorded() as texts:
         way = of_join(plan, fused=fused)
+    if isinstance(way, Files):
+        return files_described(
+            way.plan, ties=_ties(plan) if plan.query.comes_once else None, way=way
+        )
     lines += _jobs(texts)
     if isinstance(way, Streamed):
         return "\n".join([*lines, *_streamed(plan, way.layout)])
@@ -73,7 +79,24 @@ def described(plan: Plan, *, fused: bool = False) -> str:
     return "\n".join([*lines, f"  because    {way.reason}"])
 
 
-def _of_tables(plan: Plan, way: OfTables) -> list[str]:
+def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | None = None) -> str:
+    """Describe tasks that read files themselves; `way` states why a call on DataFrames does so."""
+    stages = len(plan.tasks.stages) - 1
+    lines = [plan.tasks.explain()]
+    if way is None:
+        ties = "rows with equal times have the order of the files"
+    if ties is not None:
+        lines.append(f"  ties       {ties}")
+    lines += _jobs([f"prepare files in {stages} stage{'s' * (stages > 1)}"] if stages else [])
+    lines.append("  placed     each Spark task reads the rows of its slice; no rows are shuffled")
+    if way is None:
+        return "\n".join([*lines, "  because    the inputs are files"])
+    if way.costs is not None:
+        lines.append(f"  costs      {way.costs}")
+    return "\n".join([*lines, f"  because    {way.reason}"])
+
+
+def _of_tables(plan: Plan, way: Rows) -> list[str]:
     """Describe the steps that Spark performs around a native join of tables, or instead of it."""
     if isinstance(way, Binned):
         return _binned(plan, way)
@@ -258,6 +281,8 @@ def aggregate_described(plan: AggregatePlan) -> str:
         what = "aggregates per slice and key, computed where the rows are read"
     with recorded() as texts:
         way = of_aggregation(plan)
+    if isinstance(way, Files):
+        return files_described(way.plan, way=way)
     if isinstance(way, Streamed):
         return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"

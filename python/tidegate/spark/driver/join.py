@@ -10,8 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 import tidegate
 from tidegate.spark.driver.bins import joined as binned
+from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.in_place import joined as joined_in_place
 from tidegate.spark.driver.route import Binned, Broadcast, Stayed, Streamed, of_join
+from tidegate.spark.driver.tasks import Ending, results, written
 from tidegate.spark.driver.whole import joined as whole_joined
 from tidegate.spark.layout.hashed import hashed_to
 from tidegate.spark.plan.host import host_of
@@ -20,13 +22,14 @@ from tidegate.spark.stream.join import joined as stream_joined
 from tidegate.spark.worker.overlap import OverlapTask
 from tidegate.spark.worker.pack import LEFT, RIGHT
 from tidegate.spark.worker.partials import PartialsTask
-from tidegate.spark.worker.task import Call, Output, Task, Then, on_worker
+from tidegate.spark.worker.task import Call, Output, Task, on_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from tidegate.spark.layout.layout import Places
+    from tidegate.spark.plan.files import FilePlan
     from tidegate.spark.plan.join import Plan
 
 # For each partition, this many numbers are tried to find one that an engine's hash maps to it.
@@ -36,12 +39,17 @@ _TRIED = 32
 _told: WeakKeyDictionary[SparkSession, dict[int, list[int] | None]] = WeakKeyDictionary()
 
 
-def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) -> DataFrame:
+def joined(plan: Plan, ending: Ending) -> DataFrame:
     """Return the join as a DataFrame."""
-    session = plan.left.sparkSession
-    schema, output = outgoing(session, plan.columns.result, then, then_schema, plan.late_as)
+    session, then = plan.left.sparkSession, ending.then
+    schema, output = outgoing(session, plan.columns.result, ending, plan.late_as)
+    if ending.sink is not None:
+        check_sink(plan.parallelism)
+        plan = replace(plan, parallelism="files")
     call = Call(plan.query.native.replace(columns=list(plan.columns.native)), output)
     way = of_join(plan, fused=then is not None)
+    if isinstance(way, Files):
+        return of_files(way.plan, ending, schema, output)
     if isinstance(way, Binned):
         return binned(plan, way.bins)
     if isinstance(way, Streamed):
@@ -66,14 +74,26 @@ def joined(plan: Plan, then: Then | None, then_schema: StructType | str | None) 
     return placed.mapInArrow(on_worker(task.run, "tidegate_join"), schema)
 
 
+def of_files(plan: FilePlan, ending: Ending, schema: StructType, output: Output) -> DataFrame:
+    """Return the results of tasks that read files, or a row for each file that they write."""
+    if ending.sink is not None:
+        return written(plan, ending.sink)
+    return results(plan, output, schema)
+
+
+def check_sink(parallelism: str) -> None:
+    """Reject a sink if the tasks do not read files."""
+    if parallelism not in ("auto", "files"):
+        message = f"sink: with parallelism {parallelism!r}, the result is a DataFrame of Spark; "
+        message += "leave out sink and call `write` on the result, or leave out parallelism"
+        raise tidegate.TidegateError(message)
+
+
 def outgoing(
-    session: SparkSession,
-    result: StructType,
-    then: Then | None,
-    then_schema: StructType | str | None,
-    late_as: str | None,
+    session: SparkSession, result: StructType, ending: Ending, late_as: str | None
 ) -> tuple[StructType, Output]:
     """Return the result's Spark schema, and the conversion of native results to this schema."""
+    then, then_schema = ending.then, ending.then_schema
     if then is not None and late_as is not None:
         message = "`then` replaces the rows of the result, so `late_as` cannot mark late rows; "
         message += "give one of them"

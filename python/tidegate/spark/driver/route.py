@@ -1,14 +1,19 @@
-"""Chooses the route for a call's rows: broadcast, in place, one shuffle, time bins, or streams."""
+"""Chooses the route for a call's rows.
+
+The routes are: files that tasks read themselves, broadcast, in place, one shuffle, time bins, and
+streams.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 import tidegate
-from tidegate.spark.driver import division, in_place, overlap
+from tidegate.spark.driver import by_files, division, in_place, overlap
 from tidegate.spark.driver.bins import asked_of, hashed, told, weighed, without_sample
+from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.guess import guessed
 from tidegate.spark.driver.whole import Whole, chosen, rows_beside
 from tidegate.spark.layout.costs import of_rows
@@ -17,6 +22,8 @@ from tidegate.spark.stream import join as stream_join
 from tidegate.spark.worker.pack import NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tidegate.spark.driver.in_place import InPlace
     from tidegate.spark.layout.bins import Bins
     from tidegate.spark.layout.costs import Costs, Form, Small
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
 
+
+AnyPlan = TypeVar("AnyPlan", "Plan", "AggregatePlan")
 
 _SAMPLED = "by a sample of both sides"
 
@@ -87,8 +96,8 @@ class Streamed(NamedTuple):
     layout: Layout
 
 
-OfTables = Broadcast | Shuffled | Overlapped | Binned | Stayed
-Way = OfTables | Streamed
+Rows = Broadcast | Shuffled | Overlapped | Binned | Stayed
+Way = Rows | Streamed | Files
 
 
 class _Near(NamedTuple):
@@ -136,6 +145,11 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
         raise tidegate.TidegateError(message)
     if plan.streams:
         return Streamed(stream_join.layout(plan))
+    return _of_files(plan, by_files.of_join) or _of_tables(plan, fused=fused)
+
+
+def _of_tables(plan: Plan, *, fused: bool) -> Rows:
+    """Return the route of a join of tables whose rows Spark reads."""
     whole, reason = chosen(plan)
     near = _Near(whole, None, reason)
     of_bins = "`then` runs in Python" if fused else plan.without_bins
@@ -160,7 +174,7 @@ def _weighed_side(plan: Plan, whole: Whole) -> Small | None:
     return rows_beside(plan, whole) if weighs and plan.stream_side is None else None
 
 
-def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> OfTables:
+def _native(plan: Plan, near: _Near, reason: str, of_bins: str | None) -> Rows:
     """Return a route that joins tables in native calls and sends neither side in full."""
     if plan.parallelism == "key":
         there = in_place.found(plan)
@@ -255,8 +269,22 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
     return form, f"{near.rather} {_NATIVE}"
 
 
-def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed:
+def _of_files(plan: AnyPlan, find: Callable[[AnyPlan], Files | str]) -> Files | None:
+    """Return the route on which tasks read the files of the inputs, if it should be used."""
+    if plan.parallelism not in ("auto", "files"):
+        return None
+    found = find(plan)
+    if isinstance(found, Files):
+        return found
+    if plan.parallelism == "files":
+        message = f"parallelism 'files' lets tasks read Parquet files themselves, but {found}; "
+        message += "give the paths of the files, or leave it out"
+        raise tidegate.TidegateError(message)
+    return None
+
+
+def of_aggregation(plan: AggregatePlan) -> Shuffled | Streamed | Files:
     """Return the route of an aggregation. For tables, rows may be sampled to choose the route."""
     if plan.streams:
         return Streamed(stream_aggregate.layout(plan))
-    return Shuffled(division.of_aggregation(plan))
+    return _of_files(plan, by_files.of_aggregation) or Shuffled(division.of_aggregation(plan))

@@ -4,7 +4,8 @@
     side are passed to Python without being moved. *Native*: the rows on both sides are passed to
     Python, packed, shuffled into slices, and joined there. *In place*: both sides are already
     partitioned by their keys, and their rows are passed to Python once, without a shuffle. *Bins*:
-    Spark itself joins on equal keys and time bins.
+    Spark itself joins on equal keys and time bins. *Files*: each task reads its own rows from
+    Parquet files in Python.
 
 Costs are processor times. The model only needs to be accurate enough to identify a clearly cheaper
 form. Costs exclude steps that all forms need, such as reading the inputs. Costs also exclude work
@@ -37,6 +38,9 @@ class Prices(NamedTuple):
         looked_for: To assign a row to its side in place.
         in_task: For each task that assigns rows to their sides.
         taken: To receive a column of a row of a side that is sent in full, in each task.
+        from_file: To read a column of a row from a file in Python and to join it. The prices of
+            other forms do not include reading.
+        of_files: For each task that reads files.
         job: For a job that reads keys and times before the join is planned.
         looked_at: For each row that such a job reads.
     """
@@ -54,6 +58,8 @@ class Prices(NamedTuple):
     looked_for: float = 60.0
     in_task: float = 20_000_000.0
     taken: float = 15.0
+    from_file: float = 25.0
+    of_files: float = 30_000_000.0
     job: float = 500_000_000.0
     looked_at: float = 100.0
 
@@ -89,6 +95,9 @@ SAIL = Prices(
 # Bins are chosen if their cost is at most this share of the cost of the cheapest other form.
 # Neither a sample nor the constants are exact.
 _CLEARLY = 0.8
+
+# Tasks read files instead of Spark if this costs at most this share of the cheapest other form.
+_FILES = 0.5
 
 Form = Literal["whole", "native", "bins", "in place"]
 
@@ -176,6 +185,23 @@ class Costs(NamedTuple):
         return form
 
 
+class Unsampled(NamedTuple):
+    """The processor time in seconds of forms whose rows were not sampled, without results.
+
+    The costs of all forms except `files` are lower bounds.
+    """
+
+    files: float
+    bins: float | None
+    native: float
+
+    @property
+    def reads_files(self) -> bool:
+        """Return whether tasks should read the files of both sides themselves."""
+        least = self.native if self.bins is None else min(self.bins, self.native)
+        return self.files <= _FILES * least
+
+
 class Work(Protocol):
     """The work of a join with bins: the rows on both sides, the copies, and the row pairs."""
 
@@ -233,6 +259,26 @@ def without_bins(small: Small, asked: Asked) -> Costs:
     cells = sum(_cells(small.rows, asked.columns))
     native = asked.shuffling * cells
     return Costs(None, native / 1e9, _of_whole(small, asked, 0.0))
+
+
+def of_files(
+    read: float, tasks: int, cells: float, rows: float | None, *, measured: bool
+) -> Unsampled:
+    """Return the costs if tasks read the files of all inputs, and of other forms.
+
+    Args:
+        read: The number of values that all tasks read.
+        tasks: The number of tasks.
+        cells: The number of values in the inputs: rows times columns.
+        rows: The number of rows in the inputs if Spark can join them with bins, otherwise None.
+        measured: Whether Spark measures the batch after each row that it passes to Python.
+    """
+    files = SPARK.from_file * read + SPARK.of_files * tasks
+    # In the cheapest case, a small side is sent in full, and the rows of the other side are only
+    # passed to Python.
+    native = (SPARK.handed + (SPARK.measured if measured else 0.0)) * cells
+    bins = None if rows is None else SPARK.generated + SPARK.looked_up * rows
+    return Unsampled(files / 1e9, None if bins is None else bins / 1e9, native / 1e9)
 
 
 def of_rows(rows: tuple[float, float], asked: Asked, there: There) -> Costs:

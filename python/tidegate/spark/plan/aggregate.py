@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from pyspark.sql.types import (
 
 import tidegate
 from tidegate.agg import Aggregate
-from tidegate.spark.layout.balance import Division
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as, empty
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout
     from tidegate.types import Length
 
+Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
+
 
 @dataclass(frozen=True)
 class AggregatePlan:
@@ -55,8 +56,9 @@ class AggregatePlan:
     # The size, advance and offset of windows, in the unit of the time axis; None for sessions.
     windows: tuple[int, int, int] | None
     partitions: int | None
-    parallelism: Division
+    parallelism: Parallelism
     late_as: str | None
+    scratch: str | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - the arguments of the public function
@@ -72,13 +74,14 @@ class AggregatePlan:
         aggs: Mapping[str, Aggregate],
         where: tidegate.Expr | str | None = None,
         partitions: int | None = None,
-        parallelism: Division = "auto",
+        parallelism: Parallelism = "auto",
         late_as: str | None = None,
+        scratch: str | None = None,
     ) -> AggregatePlan:
         """Check the arguments of `tidegate.spark.aggregate`."""
         frames = tuple(streams) if isinstance(streams, list | tuple) else (streams,)
         keys = _key_names(by)
-        check_division(partitions, parallelism, get_args(Division), keyed=bool(keys))
+        check_division(partitions, parallelism, get_args(Parallelism), keyed=bool(keys))
         if session is not None and parallelism in ("time", "hybrid"):
             message = f"parallelism {parallelism!r} divides time into slices, "
             message += "but a session cannot be divided; choose 'key'"
@@ -113,13 +116,26 @@ class AggregatePlan:
                 message += "leave it out, or give 'key' or 'time'"
                 raise tidegate.TidegateError(message)
         return cls(
-            frames, aggregation, sent, result, native.windows, partitions, parallelism, late_as
+            frames,
+            aggregation,
+            sent,
+            result,
+            native.windows,
+            partitions,
+            parallelism,
+            late_as,
+            scratch,
         )
 
     @property
     def streams(self) -> bool:
         """Return whether the inputs are streams."""
         return self.frames[0].isStreaming
+
+    @property
+    def inputs(self) -> list[str]:
+        """The names of the DataFrames, as shown in messages."""
+        return _names(self.frames)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from tidegate.types import Length
+
 
 def check_late_as(late_as: str | None, what: str, *, streams: bool) -> None:
     """Reject `late_as` if it is not a name, or if the call has no late rows."""
@@ -45,6 +47,28 @@ def check_division(
     if parallelism in ("key", "hybrid") and not keyed:
         message = f"parallelism {parallelism!r} divides rows by key; "
         message += f"give `by`, or choose {divided!r}"
+        raise tidegate.TidegateError(message)
+
+
+def check_columns(columns: object) -> None:
+    """Reject a single name as the list of columns."""
+    if isinstance(columns, str):
+        message = f"columns: expected a list of column names, got {columns!r}"
+        raise TypeError(message)
+
+
+def check_asked(result: pa.Schema) -> None:
+    """Reject a result without columns."""
+    if not result.names:
+        message = "`columns` is empty; name at least one column of the result"
+        raise tidegate.SchemaError(message)
+
+
+def check_width(max_width: Length | None, *, streams: bool) -> None:
+    """Reject `max_width` if the call does not keep rows from two streams."""
+    if max_width is not None and not streams:
+        message = "max_width limits how long rows from two streams are kept, "
+        message += "but here one side is a table whose intervals can have any length; leave it out"
         raise tidegate.TidegateError(message)
 
 

@@ -13,11 +13,18 @@ from pyspark.sql.types import DateType, StructField, StructType
 import tidegate
 from tidegate.spark.layout.overlap import OverlapLayout
 from tidegate.spark.plan.bins import exact_ends, unfit
-from tidegate.spark.plan.checks import check_division, check_late_as, empty
+from tidegate.spark.plan.checks import (
+    check_asked,
+    check_columns,
+    check_division,
+    check_late_as,
+    check_width,
+    empty,
+)
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
 from tidegate.spark.query.input import Input, check_frames, check_keys
-from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema
+from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema, told_apart
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
 from tidegate.spark.worker.order import Order
 from tidegate.spark.worker.overlap import ComputedEnds, OverlapPacker, StartsAndEnds
@@ -28,7 +35,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from tidegate._tidegate import JoinPlan
     from tidegate.agg import Aggregate
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.task import Batches
     from tidegate.types import Length
 
-Parallelism = Literal["auto", "bins", "broadcast", "key", "time", "value", "hybrid"]
+Parallelism = Literal["auto", "bins", "broadcast", "files", "key", "time", "value", "hybrid"]
 
 
 @dataclass(frozen=True)
@@ -68,10 +75,8 @@ class Columns:
         tables: tuple[pa.Table, pa.Table],
     ) -> Columns:
         """Return the columns that the plan reads from the tables, and the columns of its result."""
-        asked = _origins(plan)
-        if not plan.schema.names:
-            message = "`columns` is empty; name at least one column of the result"
-            raise tidegate.SchemaError(message)
+        asked = origins_of(plan)
+        check_asked(plan.schema)
         right_columns = plan.right_columns
         if query.is_asof and query.native.how not in ("semi", "anti"):
             # Right rows with equal times are ordered by all columns, including those not in the
@@ -83,11 +88,11 @@ class Columns:
             # In the native call, a right column needs no suffix if the left column with the same
             # name is not sent.
             pruned = query.plan(*sent)
-            native_name = {origin: name for name, origin in _origins(pruned).items()}
+            native_name = {origin: name for name, origin in origins_of(pruned).items()}
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
         result = _widened(result, plan.schema, asked, tables)
-        result = _told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
+        result = told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
             sent[0].schema,
@@ -118,10 +123,7 @@ def _check_kind(
     one = left.isStreaming or right.isStreaming
     what = "a join of a stream and a table" if one else "a join of tables"
     check_late_as(late_as, what, streams=streams)
-    if max_width is not None and not streams:
-        message = "max_width limits how long rows from two streams are kept, "
-        message += "but here one side is a table whose intervals can have any length; leave it out"
-        raise tidegate.TidegateError(message)
+    check_width(max_width, streams=streams)
 
 
 def _check_stream_and_table(plan: Plan, stream: int) -> None:
@@ -213,7 +215,7 @@ _IN_ANY_ORDER = frozenset(
 )
 
 
-def _origins(plan: JoinPlan) -> dict[str, Origin]:
+def origins_of(plan: JoinPlan) -> dict[str, Origin]:
     """Return the input column of each result column, in order; for keys, the left input column.
 
     Aggregates are omitted, because they are computed from rows rather than taken from a column.
@@ -245,24 +247,6 @@ def _widened(
     return StructType(fields)
 
 
-def _told_apart(
-    session: SparkSession, result: StructType, origins: dict[str, Origin], suffix: str
-) -> StructType:
-    """Append a suffix to each right column name that differs from a left one only in case.
-
-    Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
-    """
-    if session.conf.get("spark.sql.caseSensitive", "false") == "true":
-        return result
-    lefts = {name.lower() for name, origin in origins.items() if origin.side == "left"}
-    fields = []
-    for field, origin in zip(result, origins.values(), strict=True):
-        is_taken = origin.side == "right" and field.name.lower() in lefts
-        name = f"{field.name}{suffix}" if is_taken else field.name
-        fields.append(StructField(name, field.dataType, field.nullable, field.metadata))
-    return StructType(fields)
-
-
 @dataclass(frozen=True)
 class Plan:
     """A join of two DataFrames with checked arguments, ready for a layout."""
@@ -276,6 +260,7 @@ class Plan:
     parallelism: Parallelism
     late_as: str | None
     max_width: Length | None = None
+    scratch: str | None = None
 
     @classmethod
     def of(  # noqa: PLR0913 - the query, and the arguments of Spark
@@ -289,12 +274,11 @@ class Plan:
         parallelism: Parallelism = "auto",
         late_as: str | None = None,
         max_width: Length | None = None,
+        scratch: str | None = None,
     ) -> Plan:
         """Check the arguments of a join."""
         check_frames((left, right), NAMES)
-        if isinstance(columns, str):
-            message = f"columns: expected a list of column names, got {columns!r}"
-            raise TypeError(message)
+        check_columns(columns)
         _check_kind(left, right, query, late_as, max_width)
         tables = empty(left, "left"), empty(right, "right")
         native = query.plan(*tables, None if columns is None else list(columns))
@@ -302,7 +286,7 @@ class Plan:
             check_keys(frame, [pair[side] for pair in native.keys], NAMES[side])
         query = query.settled(native, tables)
         of_times = ("bins",) if query.function == "interval_join" else ()
-        known = ("auto", *of_times, "broadcast", "key", query.divided, "hybrid")
+        known = ("auto", *of_times, "broadcast", "files", "key", query.divided, "hybrid")
         if parallelism == "bins" and query.is_overlap:
             why = unfit(query, native, tables)
             message = f"parallelism 'bins' is not available for overlap joins: {why}; "
@@ -318,7 +302,18 @@ class Plan:
         if late_as in sent.result.names:
             message = f"late_as: the result already has a column {late_as!r}; choose another name"
             raise tidegate.SchemaError(message)
-        plan = cls(query, native, left, right, sent, partitions, parallelism, late_as, max_width)
+        plan = cls(
+            query,
+            native,
+            left,
+            right,
+            sent,
+            partitions,
+            parallelism,
+            late_as,
+            max_width,
+            scratch,
+        )
         if plan.streams:
             _check_streams(plan)
         elif plan.stream_side is not None:

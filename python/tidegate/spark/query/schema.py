@@ -91,6 +91,24 @@ def spark_schema(
     return StructType(fields)
 
 
+def told_apart(
+    session: SparkSession, result: StructType, origins: Mapping[str, Origin], suffix: str
+) -> StructType:
+    """Append a suffix to each right column name that differs from a left one only in case.
+
+    Spark treats such names as equal unless `spark.sql.caseSensitive` is true.
+    """
+    if session.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return result
+    lefts = {name.lower() for name, origin in origins.items() if origin.side == "left"}
+    fields = []
+    for field, origin in zip(result, origins.values(), strict=True):
+        is_taken = origin.side == "right" and field.name.lower() in lefts
+        name = f"{field.name}{suffix}" if is_taken else field.name
+        fields.append(StructField(name, field.dataType, field.nullable, field.metadata))
+    return StructType(fields)
+
+
 def aggregate_fields(
     aggs: Mapping[str, Aggregate], given: StructType, read: pa.Schema, native: pa.Schema
 ) -> list[StructField]:

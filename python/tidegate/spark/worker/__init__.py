@@ -8,5 +8,6 @@
 - `in_place.py`: runs the native join of a partition whose rows are not packed.
 - `overlap.py`: packs rows that have a start and an end, and joins the rows in one partition.
 - `aggregate.py`: runs the native aggregation of a partition.
+- `slices.py`: runs tasks that read files.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

@@ -1,0 +1,101 @@
+"""Carries out the calls of `tidegate.spark`, whose inputs are DataFrames or files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidegate._tidegate import AggregationQuery
+from tidegate.spark.driver.aggregate import aggregated
+from tidegate.spark.driver.explain import aggregate_described, described, files_described
+from tidegate.spark.driver.join import joined, of_files, outgoing
+from tidegate.spark.driver.tasks import Ending, active, division
+from tidegate.spark.plan.aggregate import AggregatePlan
+from tidegate.spark.plan.checks import check_division
+from tidegate.spark.plan.files import are_files, check_options, of_paths, windows_of_paths
+from tidegate.spark.plan.join import Plan
+from tidegate.spark.query.query import SparkQuery
+from tidegate.spark.worker.pack import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tidegate.spark.plan.files import FilePlan, Input
+    from tidegate.spark.query.query import Function
+
+
+class JoinCall(NamedTuple):
+    """A call of a join: the arguments of the native join, and those that only Spark has."""
+
+    function: Function
+    sides: tuple[Input, Input]
+    arguments: dict[str, Any]
+    of_spark: dict[str, Any]
+
+    def run(self, ending: Ending) -> DataFrame:
+        """Return the result as a DataFrame."""
+        plan = self._plan()
+        return joined(plan, ending) if isinstance(plan, Plan) else _ran(plan, ending)
+
+    def explain(self, *, fused: bool) -> str:
+        """Describe how the call would divide and send its rows."""
+        plan = self._plan()
+        return described(plan, fused=fused) if isinstance(plan, Plan) else files_described(plan)
+
+    def _plan(self) -> Plan | FilePlan:
+        query, given = SparkQuery.of(self.function, self.arguments), self.of_spark
+        if not are_files(dict(zip(NAMES, self.sides, strict=True))):
+            left, right = self.sides
+            return Plan.of(left, right, query, **given)  # type: ignore[arg-type]
+        parallelism, partitions = given["parallelism"], given["partitions"]
+        check_division(partitions, parallelism, _known(parallelism), keyed=True)
+        check_options("a join", parallelism, given.get("late_as"), given.get("max_width"))
+        session = active()
+        divided = division(session, partitions, given["scratch"])
+        return of_paths(session, query.native, self.sides, given["columns"], divided)
+
+
+class AggregateCall(NamedTuple):
+    """A call of an aggregation: the arguments of the native one, and those that only Spark has."""
+
+    streams: Input | Sequence[Input]
+    arguments: dict[str, Any]
+    of_spark: dict[str, Any]
+
+    def run(self, ending: Ending) -> DataFrame:
+        """Return the result as a DataFrame."""
+        plan = self._plan()
+        return aggregated(plan, ending) if isinstance(plan, AggregatePlan) else _ran(plan, ending)
+
+    def explain(self) -> str:
+        """Describe how the call would divide and send its rows."""
+        plan = self._plan()
+        if isinstance(plan, AggregatePlan):
+            return aggregate_described(plan)
+        return files_described(plan)
+
+    def _plan(self) -> AggregatePlan | FilePlan:
+        given = self.of_spark
+        streams = self.streams if isinstance(self.streams, list | tuple) else [self.streams]
+        if not are_files({f"streams[{at}]": one for at, one in enumerate(streams)}):
+            return AggregatePlan.of(self.streams, **self.arguments, **given)  # type: ignore[arg-type]
+        parallelism, partitions = given["parallelism"], given["partitions"]
+        check_division(partitions, parallelism, _known(parallelism), keyed=True)
+        check_options("an aggregation", parallelism, given["late_as"])
+        session = active()
+        query = AggregationQuery(**self.arguments)
+        divided = division(session, partitions, given["scratch"])
+        return windows_of_paths(session, query, self.streams, divided)
+
+
+def _known(parallelism: str) -> tuple[str, ...]:
+    """Return the values of `parallelism`; `check_options` explains those of DataFrames."""
+    every = ("auto", "bins", "broadcast", "files", "hybrid", "key", "time", "value")
+    return every if parallelism in every else ("auto", "files")
+
+
+def _ran(plan: FilePlan, ending: Ending) -> DataFrame:
+    """Return the result of a call over files."""
+    schema, output = outgoing(plan.session, plan.result, ending, None)
+    return of_files(plan, ending, schema, output)
