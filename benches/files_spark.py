@@ -143,7 +143,7 @@ def once(query: Callable[[], DataFrame], column: str | None) -> Cost:
     if column is None:
         rows.write.format("noop").mode("overwrite").save()
     else:
-        rows.agg(F.count("*"), F.sum(column)).collect()
+        rows.agg(F.count("*"), F.sum(F.col(column).cast("double"))).collect()
     return Cost(cpu_seconds() - cpu, time.perf_counter() - begin)
 
 
