@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import re
 import statistics
 import subprocess
@@ -173,6 +174,32 @@ def merge(folder: Path, threads: int) -> Forms:
     return {form: partial(run, system) for form, system in systems.items()}
 
 
+def on_spark(case: str, rows: int) -> Callable[[Path, int], Forms]:
+    """Measure files on Spark in one session per round; the times are CPU seconds."""
+
+    def prepare(folder: Path, threads: int) -> Forms:
+        found: dict[str, Times] = {}
+
+        def session() -> None:
+            script, result = Path(__file__).with_name("files_spark.py"), folder / "spark.json"
+            command = [sys.executable, str(script), "--cases", case, "--rows", str(rows)]
+            command += ["--sink", "sum", "--threads", str(threads), "--json", str(result)]
+            subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - as above
+            [costs] = json.loads(result.read_text("utf-8")).values()
+            for way, seconds in costs.items():
+                found[way] = Times(seconds[0], statistics.median(seconds[2:]))
+
+        def run(form: str) -> Times:
+            if form == OURS:
+                session()
+                return found["tasks"]
+            return min((one for way, one in found.items() if way != "tasks"), key=lambda t: t.warm)
+
+        return {form: partial(run, form) for form in (OURS, "Spark")}
+
+    return prepare
+
+
 CLAIMS = [
     Claim(
         "interval join, 10M rows per side, 1,000 keys", interval_join(10_000_000, 1_000, "uniform")
@@ -185,6 +212,10 @@ CLAIMS = [
     Claim("band join, 3M rows per side", band_join),
     Claim("sliding windows, 243 keys, 10M rows", windows),
     Claim("merge of 20 sorted tables, 10M rows", merge),
+    Claim("on Spark, files of a million rows, 1,000 keys", on_spark("w1", 1_000_000)),
+    Claim("on Spark, files of a million rows, half on one key", on_spark("hot", 1_000_000)),
+    Claim("on Spark, files of 2.5M rows, 1,000 keys", on_spark("w1", 2_500_000)),
+    Claim("on Spark, files of a million rows, 100 partners", on_spark("w7", 1_000_000)),
 ]
 
 

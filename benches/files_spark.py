@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 import statistics
 import tempfile
 import time
@@ -149,8 +150,8 @@ def once(query: Callable[[], DataFrame], column: str | None) -> Cost:
 
 def measure(
     session: SparkSession, name: str, rows: int, folder: Path, arguments: argparse.Namespace
-) -> list[str]:
-    """Return rows of the table, one per system; raise an error if two systems disagree."""
+) -> dict[str, list[Cost]]:
+    """Return the costs of each system in all turns; raise an error if two systems disagree."""
     column, make = CASES[name]
     summed = column if arguments.sink == "sum" else None
     queries = make(session, rows, folder, None if summed is None else [summed])
@@ -162,9 +163,12 @@ def measure(
     runs: dict[str, list[Cost]] = {way: [] for way in queries}
     for turn in range(arguments.warm + arguments.repeat):
         for way in [*queries][:: -1 if turn % 2 else 1]:
-            cost = once(queries[way], summed)
-            if turn >= arguments.warm:
-                runs[way].append(cost)
+            runs[way].append(once(queries[way], summed))
+    return runs
+
+
+def lines_of(name: str, rows: int, runs: dict[str, list[Cost]]) -> list[str]:
+    """Return rows of the table, one per system."""
     own = statistics.median(cost.cpu for cost in runs["tasks"])
     lines = []
     for way, costs in runs.items():
@@ -190,17 +194,25 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
     parser.add_argument("--memory", default="8g")
+    parser.add_argument("--json", type=Path, help="a file for the CPU seconds of all turns")
     arguments = parser.parse_args()
     quiet = {"spark.ui.showConsoleProgress": "false"}
     session = local_session(
         arguments.threads, arguments.memory, arguments.shuffle_partitions, quiet
     )
     print(HEADER, flush=True)
+    found: dict[str, dict[str, list[float]]] = {}
     for name in arguments.cases:
         for rows in arguments.rows:
             with tempfile.TemporaryDirectory() as folder:
-                for line in measure(session, name, rows, Path(folder), arguments):
-                    print(line, flush=True)
+                every = measure(session, name, rows, Path(folder), arguments)
+            warm = {way: costs[arguments.warm :] for way, costs in every.items()}
+            print(*lines_of(name, rows, warm), sep="\n", flush=True)
+            found[f"{name} {rows}"] = {
+                way: [cost.cpu for cost in costs] for way, costs in every.items()
+            }
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found), "utf-8")
 
 
 if __name__ == "__main__":

@@ -150,6 +150,17 @@ def test_tasks_return_the_windows_of_an_aggregation(seed, tmp_path):
     assert pa.concat_tables(parts).equals(whole.cast(plan.schema))
 
 
+def test_folders_may_encode_the_time(tmp_path):
+    for day in (3, 5, 6):
+        (tmp_path / f"day={day}").mkdir()
+        table = pa.table({"k": [1, 2] * 20, "x": range(40)})
+        pq.write_table(table, tmp_path / f"day={day}" / "0.parquet", row_group_size=10)
+    arguments = {"on": "day", "by": "k", "lower": 0, "upper": 1}
+    plan = tg.tasks(tg.interval_join, tmp_path, tmp_path, target=900, **arguments)
+    assert len(plan.tasks) > 1
+    assert_same_rows(plan, results(plan), tg.interval_join(tmp_path, tmp_path, **arguments))
+
+
 # What a plan is for
 
 

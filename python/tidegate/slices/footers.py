@@ -140,7 +140,9 @@ class Source:
             if group.num_rows == 0:
                 continue
             spans = {
-                name: _span(group, places, name, kind, nullable=times.nullable)
+                name: _span_of_folder(known[name], kind)
+                if known.get(name) is not None
+                else _span(group, places, name, kind, nullable=times.nullable)
                 for name, kind in kinds.items()
             }
             of_start, of_end = spans[times.first], spans[times.until]
@@ -179,6 +181,15 @@ class Source:
         if first is None:
             return UNKNOWN, UNKNOWN
         return (UNKNOWN if column.null_count else first * step), last * step
+
+
+def _span_of_folder(value: object, kind: pa.DataType) -> Span:
+    """Return the time in all rows of a file whose folder name encodes it."""
+    time = pa.scalar(value, kind)
+    if pa.types.is_date32(kind):
+        time = time.cast(pa.int32())
+    place = time.cast(pa.int64()).as_py() * step_of(kind)
+    return place, place
 
 
 def _span(
