@@ -7,6 +7,7 @@ with the quotes of its symbol in the second before it. The systems take turns, e
 process. Systems that support a memory limit all use the same limit:
 
 - `tidegate`: `interval_join_batches` with `memory_limit`.
+- `tasks`: the tasks of `tidegate.tasks`, which threads run in turn.
 - `reading`: only reads all columns of both sides with pyarrow.
 - `duckdb`: the same join with bins of a second, which is its fastest form, with its memory limit
   and a temporary folder.
@@ -28,6 +29,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +46,7 @@ from measure import environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-SYSTEMS = ("tidegate", "reading", "duckdb", "polars")
+SYSTEMS = ("tidegate", "tasks", "reading", "duckdb", "polars")
 KEYS = 1000
 SAMPLE = ["S007", "S123", "S500", "S999"]
 WIDTH_US = 1_000_000
@@ -147,6 +150,7 @@ def batches_of(job: Job) -> Iterator[pa.RecordBatch | pa.Table]:
     """Return the result of a system."""
     makers: dict[str, Callable[[Job], Iterator[pa.RecordBatch | pa.Table]]] = {
         "tidegate": _tidegate,
+        "tasks": _tasks,
         "duckdb": _duckdb,
         "polars": _polars,
     }
@@ -168,6 +172,30 @@ def _tidegate(job: Job) -> Iterator[pa.RecordBatch]:
     ) as pairs:
         for batch in pairs:
             yield pa.record_batch(batch)
+
+
+def _tasks(job: Job) -> Iterator[pa.Table]:
+    import tidegate as tg  # noqa: PLC0415 - each process has one system
+
+    plan = tg.tasks(
+        tg.interval_join,
+        f"{job.folder}/trades",
+        f"{job.folder}/quotes",
+        on="ts",
+        by="sym",
+        lower="-1s",
+        upper="0s",
+        # A task takes up to four times as much memory as it reads.
+        target=job.limit // (6 * job.threads),
+    )
+    with ThreadPoolExecutor(job.threads) as threads:
+        waiting: deque[Future[pa.Table]] = deque()
+        for task in plan.tasks:
+            waiting.append(threads.submit(lambda one: one.run().read_all(), task))
+            if len(waiting) > job.threads:
+                yield waiting.popleft().result()
+        for one in waiting:
+            yield one.result()
 
 
 def pairs_in_sql(folder: str, only: list[str] | None = None) -> str:
