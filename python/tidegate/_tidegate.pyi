@@ -416,7 +416,7 @@ class Source:
                 example in a sink, never waits, because the thread would wait for itself.
 
         Raises:
-            SchemaError: A column is missing, has a different kind of type, or is not in the schema.
+            SchemaError: A column is missing or not in the schema, or the kind of its type differs.
             MemoryLimitError: The rows would exceed `memory_limit`. The push can be repeated once
                 there is room. If polls cannot make room, the message says which limit to set.
             ClosedError: The source or its operator is closed, or was created before this process
@@ -491,7 +491,7 @@ class Source:
                 `ignore`: the columns are ignored.
 
         Raises:
-            SchemaError: A column is missing, has a different kind of type, or is not in the schema.
+            SchemaError: A column is missing or not in the schema, or the kind of its type differs.
             MemoryLimitError: The rows would never fit into `memory_limit`, or all other sources are
                 waiting for this one and there is no room for the rows. The message says which limit
                 to set.
@@ -2355,7 +2355,7 @@ class Digest:
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
-            SchemaError: A column has a different name or kind of type. No row was added.
+            SchemaError: A column's name or the kind of its type differs. No row was added.
             TidegateError: `threads` is out of range, or the data cannot be read. No row was added.
             TypeError: The data has an unsupported type.
         """
@@ -2377,7 +2377,7 @@ class Digest:
             later: The digest of the rows to append; it does not change.
 
         Raises:
-            SchemaError: A column has a different name or kind of type. No row was appended.
+            SchemaError: A column's name or the kind of its type differs. No row was appended.
             TypeError: `later` is not a digest.
         """
 
@@ -2897,7 +2897,7 @@ def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
 class Index:
     """A table prepared once as the right side of many joins.
 
-    When the index is made, the rows are grouped by key and sorted by time. A join with a few left
+    When the index is built, the rows are grouped by key and sorted by time. A join with a few left
     rows then searches for their matches instead of passing over all right rows. The result is the
     same as with the table itself, including the order of its rows.
 
@@ -2972,7 +2972,7 @@ class Index:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes that the index takes in addition to the table.
+        """The number of bytes that the index takes up in addition to the table.
 
         Example:
             >>> tg.Index(quotes, on="ts", by="sym").nbytes < 100

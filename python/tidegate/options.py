@@ -544,8 +544,8 @@ OPTIONS: tuple[Option, ...] = (
         (*ON_SPARK,),
         """
         The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or a pyarrow
-        dataset. Both sides must be of the same kind. Right rows with equal times have the order of
-        the files, as in `tidegate` itself.
+        dataset. Both sides must be of the same kind. Right rows with equal times are in file order,
+        as in `tidegate` itself.
         """,
         is_input=True,
     ),
@@ -1454,9 +1454,9 @@ OPTIONS: tuple[Option, ...] = (
         key at a different bucket. `auto` is `key` with `by`, and `time` otherwise. `time` and
         `hybrid` do not support intervals without an end. Without `by`, a join with such intervals
         has a single bucket, and therefore a single task. `files`: each task reads the rows of its
-        time slice from Parquet files itself, so no rows pass through Spark except results. Both
-        sides must be files, or DataFrames that only select columns of Parquet files and compare
-        them with constants. The files must contain statistics of the times. `auto` also considers
+        time slice from Parquet files itself, so only results pass through Spark. Both sides must be
+        files, or DataFrames that only select columns of Parquet files and compare them with
+        constants. The files must contain statistics for the time columns. `auto` also considers
         `files` if the files are local.
         """,
         default="'auto'",
@@ -1482,9 +1482,9 @@ OPTIONS: tuple[Option, ...] = (
         `auto` is `key` with `by`, and `value` otherwise. `value` and `hybrid` do not support bands
         without an end. Without `by`, a join with such a band has a single bucket, and therefore a
         single task. `files`: each task reads the rows of its time slice from Parquet files itself,
-        so no rows pass through Spark except results. Both sides must be files, or DataFrames that
-        only select columns of Parquet files and compare them with constants. The files must contain
-        statistics of the times. `auto` also considers `files` if the files are local.
+        so only results pass through Spark. Both sides must be files, or DataFrames that only select
+        columns of Parquet files and compare them with constants. The files must contain statistics
+        for the time columns. `auto` also considers `files` if the files are local.
         """,
         default="'auto'",
     ),
@@ -1510,9 +1510,9 @@ OPTIONS: tuple[Option, ...] = (
         different bucket. Both `time` and `hybrid` require a tolerance. `auto` is `key` with `by`,
         and `time` otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
         therefore a single task. `files`: each task reads the rows of its time slice from Parquet
-        files itself, so no rows pass through Spark except results. Both sides must be files, or
-        DataFrames that only select columns of Parquet files and compare them with constants. The
-        files must contain statistics of the times. `auto` also considers `files` if the files are
+        files itself, so only results pass through Spark. Both sides must be files, or DataFrames
+        that only select columns of Parquet files and compare them with constants. The files must
+        contain statistics for the time columns. `auto` also considers `files` if the files are
         local.
         """,
         default="'auto'",
@@ -1534,10 +1534,10 @@ OPTIONS: tuple[Option, ...] = (
         of both sides are also a candidate if they are balanced and each partition contains all rows
         with its keys. Rows are not sampled if a side is small and an estimate shows that the other
         forms would cost more, or if file metadata shows that there are few rows. `files`: each task
-        reads the rows of its time slice from Parquet files itself, so no rows pass through Spark
-        except results. Both sides must be files, or DataFrames that only select columns of Parquet
-        files and compare them with constants. The files must contain statistics of the times.
-        `auto` also considers `files` if the files are local.
+        reads the rows of its time slice from Parquet files itself, so only results pass through
+        Spark. Both sides must be files, or DataFrames that only select columns of Parquet files and
+        compare them with constants. The files must contain statistics for the time columns. `auto`
+        also considers `files` if the files are local.
         """,
         default="'auto'",
     ),
@@ -1586,7 +1586,7 @@ OPTIONS: tuple[Option, ...] = (
         `task`, the `path`, the number of `rows`, and their `digest`, which is `tidegate.Digest.sum`
         of the file's rows. Each file appears only when it is complete, and its name depends only on
         the call and the input files. If a call is interrupted, repeat it: files that are already
-        present are not written again. `sink` requires tasks that read files (`parallelism`).
+        present are not written again. `sink` requires tasks that read files (see `parallelism`).
         """,
         default="None",
     ),
@@ -1595,8 +1595,8 @@ OPTIONS: tuple[Option, ...] = (
         "str | None",
         (*ON_SPARK,),
         """
-        A folder for the files of preparations, if tasks that read files need rows from other
-        slices. As-of joins without a tolerance, joins with `prevailing` and aggregations with
+        A folder for the files that preparation steps write, if tasks that read files need rows from
+        other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations with
         `session` are examples. All workers must be able to access the folder, which is a path or a
         URL. The default is a temporary folder if Spark runs only on this machine.
         """,

@@ -144,7 +144,7 @@ def test_a_join_that_does_not_fit_the_index_is_refused():
     fine = trades.set_column(2, "n", pa.array([1], pa.timestamp("ms")))
     with pytest.raises(tg.SchemaError, match="the index compares `n` in their own types"):
         tg.interval_join(fine, coarse, on="ts", by="n", lower=0, upper=1)
-    with pytest.raises(tg.TidegateError, match="memory_limit: the rows of an index are in memory"):
+    with pytest.raises(tg.TidegateError, match="memory_limit: an index's rows are already"):
         tg.asof_join(trades, index, on="ts", by="sym", memory_limit="1GB")
     with pytest.raises(tg.SchemaError, match="table: there is no column `x`, which `by` names"):
         tg.Index(quotes, on="ts", by="x")

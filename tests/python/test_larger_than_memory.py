@@ -380,7 +380,7 @@ def small_table() -> pa.Table:
         ),
         (
             lambda t: tg.band_join(t, t, on="x", within=1, memory_limit="1GB"),
-            "band_join joins by values that have no order in time; omit it, or write",
+            "band_join joins by values that are not ordered by time; omit it, or write",
         ),
         (
             lambda t: tg.interval_join(t, t, on="ts", lower=0, upper=0, lateness=5),

@@ -254,9 +254,9 @@ def test_auto_reads_files_if_this_is_cheaper(spark, large, folders):
 
 def test_files_and_dataframes_are_not_mixed(spark, folders):
     rows = spark.read.parquet(folders[1])
-    with pytest.raises(tg.TidegateError, match="left is given as files, and right is a DataFrame"):
+    with pytest.raises(tg.TidegateError, match="left is given as files, but right is a DataFrame"):
         tidegate.spark.interval_join(folders[0], rows, **NEAR)
-    with pytest.raises(tg.TidegateError, match=r"streams\[1\] is given as files, and streams\[0\]"):
+    with pytest.raises(tg.TidegateError, match=r"streams\[1\] is given as files, but streams\[0\]"):
         tidegate.spark.aggregate([rows, folders[0]], on="ts", size=5, aggs=AGGS)
     with pytest.raises(
         TypeError, match=r"right: expected files, as for left, but got builtins\.int"
@@ -368,7 +368,7 @@ def test_explain_describes_the_tasks(spark, folders):
         tidegate.spark.aggregate, folders[0], on="ts", size=100, aggs={"n": tg.agg.count()}
     )
     assert windows.startswith("aggregate\n")
-    assert "rows with equal times have the order of the files" in windows
+    assert "rows with equal times are in file order" in windows
 
 
 # What is sent to the workers

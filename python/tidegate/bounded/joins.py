@@ -127,7 +127,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
         factors = (step_of(kinds[0]) // least, step_of(kinds[2]) // least)
         return Reach(starts, ends, 0, 0, factors, advice="shorter intervals")
     if plan.time is None:
-        message = f"memory_limit: {name} joins by values that have no order in time; omit it, "
+        message = f"memory_limit: {name} joins by values that are not ordered by time; omit it, "
         message += 'or write tidegate.window_join(..., window=..., where="abs(left.x - right.x) <= '
         message += '1"), which joins rows that are close in time'
         raise tidegate.TidegateError(message)

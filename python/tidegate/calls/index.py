@@ -49,7 +49,7 @@ def with_names_of(index: _tidegate.Index, arguments: Mapping[str, Any]) -> dict[
     left side.
 
     Raises:
-        SchemaError: The arguments name other columns of the right side.
+        SchemaError: The arguments name right columns other than those of the index.
     """
     given = dict(arguments)
     if isinstance(given.get("on"), str):

@@ -53,7 +53,7 @@ def _taken(arguments: dict[str, Any], *, in_batches: bool) -> tuple[Any, Any, Li
     if isinstance(arguments["right"], _tidegate.Index):
         arguments.update(with_names_of(arguments["right"], arguments))
         if arguments["memory_limit"] is not None:
-            message = "memory_limit: the rows of an index are in memory already; omit the limit, "
+            message = "memory_limit: an index's rows are already in memory; omit the limit, "
             message += "or give the table or the files themselves"
             raise _tidegate.TidegateError(message)
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")

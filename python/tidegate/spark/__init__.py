@@ -4,9 +4,9 @@ The driver checks the arguments against the schemas. For a join of tables, it th
 five routes:
 
 - *Tasks read the files*: both sides are Parquet files, or DataFrames that only scan such files, and
-  the footers of the files contain the times of each row group. Each task reads the row groups of a
-  time slice itself, so no rows are sent to Python or shuffled. For DataFrames, `auto` uses this
-  route only for local files, and only if it is clearly cheaper.
+  the file footers contain the times of each row group. Each task reads the row groups of a time
+  slice itself, so no rows are sent to Python or shuffled. For DataFrames, `auto` uses this route
+  only for local files, and only if it is clearly cheaper.
 - *One side is small*: it takes up at most 64 MB, both according to Spark's estimate and as Arrow
   data. That side is read immediately and sent in full to every task, as in Spark's own broadcast
   join. The other side stays in its partitions and is not shuffled, even if its keys are skewed.
@@ -200,7 +200,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         streams: One DataFrame, or several whose columns have the same types. The DataFrames are
             either all tables or all streams. DataFrames are numbered from 0 in the given order. The
             streams can also be Parquet files: a path, a URL or a pyarrow dataset, or a list of
-            these. Rows with equal times then have the order of the files, as in `tidegate` itself.
+            these. Rows with equal times are then in file order, as in `tidegate` itself.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers.
@@ -228,10 +228,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             do not depend on row order, and one task merges the aggregates from all buckets.
             Otherwise, `auto` is `time`, which assigns time slices to the buckets in turn. A slice
             is eight times as long as a window, and a single task processes all rows in a slice.
-            `files`: each task reads the rows of its time slice from Parquet files itself, so no
-            rows pass through Spark except results. The streams must be files, or DataFrames that
-            only select columns of Parquet files and compare them with constants. The files must
-            contain statistics of the times. `auto` also considers `files` if the files are local.
+            `files`: each task reads the rows of its time slice from Parquet files itself, so only
+            results pass through Spark. The streams must be files, or DataFrames that only select
+            columns of Parquet files and compare them with constants. The files must contain
+            statistics for the time columns. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, this column is a struct with two
             fields: `stream`, the number of the row's DataFrame, and `row`, a struct of the columns
@@ -250,11 +250,12 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the columns `window_start` and `window_end`, the key columns, and one

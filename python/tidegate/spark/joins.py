@@ -104,8 +104,8 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 
     Args:
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
-            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
-            the order of the files, as in `tidegate` itself.
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
+            in file order, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -187,10 +187,10 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
             such intervals has a single bucket, and therefore a single task. `files`: each task
-            reads the rows of its time slice from Parquet files itself, so no rows pass through
-            Spark except results. Both sides must be files, or DataFrames that only select columns
-            of Parquet files and compare them with constants. The files must contain statistics of
-            the times. `auto` also considers `files` if the files are local.
+            reads the rows of its time slice from Parquet files itself, so only results pass through
+            Spark. Both sides must be files, or DataFrames that only select columns of Parquet files
+            and compare them with constants. The files must contain statistics for the time columns.
+            `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -208,11 +208,12 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -298,8 +299,8 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 
     Args:
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
-            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
-            the order of the files, as in `tidegate` itself.
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
+            in file order, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -365,10 +366,10 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             starts each key at a different bucket. `auto` is `key` with `by`, and `time` otherwise.
             `time` and `hybrid` do not support intervals without an end. Without `by`, a join with
             such intervals has a single bucket, and therefore a single task. `files`: each task
-            reads the rows of its time slice from Parquet files itself, so no rows pass through
-            Spark except results. Both sides must be files, or DataFrames that only select columns
-            of Parquet files and compare them with constants. The files must contain statistics of
-            the times. `auto` also considers `files` if the files are local.
+            reads the rows of its time slice from Parquet files itself, so only results pass through
+            Spark. Both sides must be files, or DataFrames that only select columns of Parquet files
+            and compare them with constants. The files must contain statistics for the time columns.
+            `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -386,11 +387,12 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -474,8 +476,8 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
-            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
-            the order of the files, as in `tidegate` itself.
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
+            in file order, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -545,10 +547,10 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             assigns slices in turn, but starts each key at a different bucket. `auto` is `key` with
             `by`, and `value` otherwise. `value` and `hybrid` do not support bands without an end.
             Without `by`, a join with such a band has a single bucket, and therefore a single task.
-            `files`: each task reads the rows of its time slice from Parquet files itself, so no
-            rows pass through Spark except results. Both sides must be files, or DataFrames that
-            only select columns of Parquet files and compare them with constants. The files must
-            contain statistics of the times. `auto` also considers `files` if the files are local.
+            `files`: each task reads the rows of its time slice from Parquet files itself, so only
+            results pass through Spark. Both sides must be files, or DataFrames that only select
+            columns of Parquet files and compare them with constants. The files must contain
+            statistics for the time columns. `auto` also considers `files` if the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -566,11 +568,12 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the
@@ -676,8 +679,8 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 
     Args:
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
-            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
-            the order of the files, as in `tidegate` itself.
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
+            in file order, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -731,10 +734,10 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `time` and `hybrid` require a tolerance. `auto` is `key` with `by`, and `time`
             otherwise. With neither `by` nor `tolerance`, the join has a single bucket, and
             therefore a single task. `files`: each task reads the rows of its time slice from
-            Parquet files itself, so no rows pass through Spark except results. Both sides must be
-            files, or DataFrames that only select columns of Parquet files and compare them with
-            constants. The files must contain statistics of the times. `auto` also considers `files`
-            if the files are local.
+            Parquet files itself, so only results pass through Spark. Both sides must be files, or
+            DataFrames that only select columns of Parquet files and compare them with constants.
+            The files must contain statistics for the time columns. `auto` also considers `files` if
+            the files are local.
         late_as: For streams: the name of an additional result column that marks late rows. The
             column is null in regular result rows. In a late row, the column contains the row's
             side, `left` or `right`, and the columns of the other side are null. Without this
@@ -752,11 +755,12 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, it has
@@ -864,8 +868,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Args:
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
-            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times have
-            the order of the files, as in `tidegate` itself.
+            a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
+            in file order, as in `tidegate` itself.
         right_df: The right side. If one side is a stream and the other side is a table, the call
             reads the table once and sends the whole table to every task of every micro-batch. The
             results for a stream row are then emitted in the micro-batch in which the row arrives.
@@ -919,9 +923,9 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             candidate if they are balanced and each partition contains all rows with its keys. Rows
             are not sampled if a side is small and an estimate shows that the other forms would cost
             more, or if file metadata shows that there are few rows. `files`: each task reads the
-            rows of its time slice from Parquet files itself, so no rows pass through Spark except
-            results. Both sides must be files, or DataFrames that only select columns of Parquet
-            files and compare them with constants. The files must contain statistics of the times.
+            rows of its time slice from Parquet files itself, so only results pass through Spark.
+            Both sides must be files, or DataFrames that only select columns of Parquet files and
+            compare them with constants. The files must contain statistics for the time columns.
             `auto` also considers `files` if the files are local.
         then: A function that processes each `pyarrow.RecordBatch` of the result before the rows are
             returned to Spark. The function returns another batch or a `pyarrow.Table`. The function
@@ -936,11 +940,12 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             `tidegate.Digest.sum` of the file's rows. Each file appears only when it is complete,
             and its name depends only on the call and the input files. If a call is interrupted,
             repeat it: files that are already present are not written again. `sink` requires tasks
-            that read files (`parallelism`).
-        scratch: A folder for the files of preparations, if tasks that read files need rows from
-            other slices. As-of joins without a tolerance, joins with `prevailing` and aggregations
-            with `session` are examples. All workers must be able to access the folder, which is a
-            path or a URL. The default is a temporary folder if Spark runs only on this machine.
+            that read files (see `parallelism`).
+        scratch: A folder for the files that preparation steps write, if tasks that read files need
+            rows from other slices. As-of joins without a tolerance, joins with `prevailing` and
+            aggregations with `session` are examples. All workers must be able to access the folder,
+            which is a path or a URL. The default is a temporary folder if Spark runs only on this
+            machine.
 
     Returns:
         A DataFrame with the left columns, then the right columns. With `semi` and `anti`, the

@@ -93,8 +93,8 @@ impl TreePartitions {
         run(&driver, Vec::new(), stages)
     }
 
-    /// Returns the matches of those rows, from `next` onwards, that all partitions have finished
-    /// searching for.
+    /// Returns the matches of the rows from `next` onwards for which all partitions have finished
+    /// searching.
     fn take(&mut self, next: usize, rows: usize) -> RowMatches {
         let mut found = RowMatches { rows: next..next + rows, ..RowMatches::default() };
         let mut begins = vec![0; self.partitions.len()];

@@ -1,4 +1,4 @@
-"""Decides whether tasks of a call on DataFrames read the files of the DataFrames themselves."""
+"""Decides whether the tasks of a call read the DataFrames' files themselves."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def of_aggregation(plan: AggregatePlan) -> Files | str:
 def _scans(
     inputs: Sequence[tuple[DataFrame, pa.Schema]], names: Sequence[str]
 ) -> list[Source] | str:
-    """Return the files of all inputs, or the reason why one of them is not read from its files."""
+    """Return the files of all inputs, or the reason why an input is not read from its files."""
     sources = []
     for (frame, sent), name in zip(inputs, names, strict=True):
         found = scanned(frame, name, sent)
@@ -105,15 +105,15 @@ def _chosen(
         measured=measures(plan.session),
     )
     if not costs.reads_files:
-        return f"reading the files twice in some places would cost more; {_told(costs)}"
+        return f"reading parts of the files twice would cost more; {_told(costs)}"
     return Files(plan, "tasks that read the files themselves are clearly cheaper", _told(costs))
 
 
 def _reason(plan: FilePlan, rows: int) -> str | None:
-    """Return why `auto` does not compare the costs of this plan, or None if it does."""
+    """Return the reason why `auto` does not compare this plan's costs, or None if it does."""
     sources = [side.source for side in plan.tasks._sides]  # noqa: SLF001 - internal to the package
     if not all(isinstance(source.files[0].filesystem, pafs.LocalFileSystem) for source in sources):
-        return "the workers may lack the rights to read the files; parallelism='files' tries it"
+        return "the workers may lack permission to read the files; parallelism='files' tries it"
     if len(plan.tasks.stages) > 1:
         return "the rows would have to be prepared first; parallelism='files' does so"
     return "there are few rows" if rows <= _FEW else None

@@ -1,4 +1,4 @@
-"""Carries out the calls of `tidegate.spark`, whose inputs are DataFrames or files."""
+"""Runs `tidegate.spark` calls, whose inputs are DataFrames or files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class JoinCall(NamedTuple):
-    """A call of a join: the arguments of the native join, and those that only Spark has."""
+    """A join call: the native join's arguments, and those that only Spark has."""
 
     function: Function
     sides: tuple[Input, Input]
@@ -57,7 +57,7 @@ class JoinCall(NamedTuple):
 
 
 class AggregateCall(NamedTuple):
-    """A call of an aggregation: the arguments of the native one, and those that only Spark has."""
+    """An aggregation call: the native aggregation's arguments, and those that only Spark has."""
 
     streams: Input | Sequence[Input]
     arguments: dict[str, Any]
@@ -90,12 +90,12 @@ class AggregateCall(NamedTuple):
 
 
 def _known(parallelism: str) -> tuple[str, ...]:
-    """Return the values of `parallelism`; `check_options` explains those of DataFrames."""
+    """Return the values of `parallelism`; `check_options` explains those for DataFrames."""
     every = ("auto", "bins", "broadcast", "files", "hybrid", "key", "time", "value")
     return every if parallelism in every else ("auto", "files")
 
 
 def _ran(plan: FilePlan, ending: Ending) -> DataFrame:
-    """Return the result of a call over files."""
+    """Return the result of a call on files."""
     schema, output = outgoing(plan.session, plan.result, ending, None)
     return of_files(plan, ending, schema, output)

@@ -84,7 +84,7 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     stages = len(plan.tasks.stages) - 1
     lines = [plan.tasks.explain()]
     if way is None:
-        ties = "rows with equal times have the order of the files"
+        ties = "rows with equal times are in file order"
     if ties is not None:
         lines.append(f"  ties       {ties}")
     lines += _jobs([f"prepare files in {stages} stage{'s' * (stages > 1)}"] if stages else [])

@@ -75,7 +75,7 @@ def joined(plan: Plan, ending: Ending) -> DataFrame:
 
 
 def of_files(plan: FilePlan, ending: Ending, schema: StructType, output: Output) -> DataFrame:
-    """Return the results of tasks that read files, or a row for each file that they write."""
+    """Return the results of tasks that read files, or one row per file that they write."""
     if ending.sink is not None:
         return written(plan, ending.sink)
     return results(plan, output, schema)
@@ -84,7 +84,7 @@ def of_files(plan: FilePlan, ending: Ending, schema: StructType, output: Output)
 def check_sink(parallelism: str) -> None:
     """Reject a sink if the tasks do not read files."""
     if parallelism not in ("auto", "files"):
-        message = f"sink: with parallelism {parallelism!r}, the result is a DataFrame of Spark; "
+        message = f"sink: with parallelism {parallelism!r}, the result is a Spark DataFrame; "
         message += "leave out sink and call `write` on the result, or leave out parallelism"
         raise tidegate.TidegateError(message)
 
@@ -125,7 +125,8 @@ def in_partitions(packs: DataFrame, layout: Places) -> DataFrame:
 def told_by(session: SparkSession, partitions: int) -> list[int] | None:
     """Return, for each partition, a number that the engine's hash maps to it.
 
-    The engine is asked where it sends small numbers. Returns None if they leave a partition empty.
+    The engine is queried for the partitions of small numbers. Returns None if these numbers leave a
+    partition empty.
     """
     told = _told.setdefault(session, {})
     if partitions not in told:

@@ -149,7 +149,7 @@ def of_join(plan: Plan, *, fused: bool = False) -> Way:
 
 
 def _of_tables(plan: Plan, *, fused: bool) -> Rows:
-    """Return the route of a join of tables whose rows Spark reads."""
+    """Return the route for a table join whose rows are read by Spark."""
     whole, reason = chosen(plan)
     near = _Near(whole, None, reason)
     of_bins = "`then` runs in Python" if fused else plan.without_bins
@@ -270,7 +270,7 @@ def _form(plan: Plan, near: _Near, costs: Costs, bins: Bins) -> tuple[Form, str]
 
 
 def _of_files(plan: AnyPlan, find: Callable[[AnyPlan], Files | str]) -> Files | None:
-    """Return the route on which tasks read the files of the inputs, if it should be used."""
+    """Return the route in which tasks read the input files, if that route should be used."""
     if plan.parallelism not in ("auto", "files"):
         return None
     found = find(plan)

@@ -1,8 +1,8 @@
 """Finds the files of a DataFrame that only scans Parquet files.
 
-Such a DataFrame consists of columns of the files and, optionally, simple filters. Its rows can be
-read without Spark, if each column has the type in the files that Spark would pass to Python. In all
-other cases, a string states why the files cannot be read in place of the DataFrame.
+Such a DataFrame selects columns of the files and can apply simple filters. Its rows can be read
+without Spark if each column's type in the files is the type that Spark would pass to Python. In all
+other cases, a string states why the files cannot be read instead of the DataFrame.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MIRRORED = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__
 
 
 def scanned(frame: DataFrame, name: str, sent: pa.Schema) -> Source | str:
-    """Return the files of a DataFrame, or the reason why it is not read from its files.
+    """Return a DataFrame's files, or the reason why the DataFrame is not read from its files.
 
     Args:
         frame: The DataFrame.
@@ -125,7 +125,7 @@ def _scanned(frame: DataFrame, name: str, sent: pa.Schema, plan: Any) -> Source:
 def _matching(
     files: Sequence[File], folders: pa.Schema, tests: Sequence[pc.Expression]
 ) -> Sequence[File]:
-    """Return the files in folders whose values pass all tests."""
+    """Return the files in folders whose partition values pass all tests."""
     if not tests:
         return files
     values = [ds.get_partition_keys(file.values) for file in files]
@@ -136,7 +136,7 @@ def _matching(
 
 
 def _uris(frame: DataFrame, relation: Any) -> list[str]:  # noqa: ANN401 - an object of Java
-    """Return the addresses of all files in one call to Java, because there may be thousands."""
+    """Return the addresses of all files, using one call to Java, as there may be thousands."""
     files = relation.location().inputFiles()
     jvm: Any = frame.sparkSession._jvm  # noqa: SLF001 - no other way
     text: str = jvm.org.apache.hadoop.util.StringUtils.join("\n", files)
@@ -144,7 +144,7 @@ def _uris(frame: DataFrame, relation: Any) -> list[str]:  # noqa: ANN401 - an ob
 
 
 def _places(name: str, uris: Sequence[str]) -> tuple[pafs.FileSystem, list[str]]:
-    """Return the file system of all files, and their paths."""
+    """Return the file system that contains all files, and the paths of the files."""
     scheme, _, _ = uris[0].partition(":")
     if scheme == "file":
         # Spark writes `file:/path` or `file:///path`.
@@ -195,7 +195,7 @@ def _check_columns(name: str, columns: Any) -> None:  # noqa: ANN401 - objects o
 
 
 def _check_types(source: Source, kinds: Columns) -> None:
-    """Reject files in which a column has another type than in Spark."""
+    """Reject files in which a column's type differs from its type in Spark."""
     for name, wanted in kinds.items():
         at = source.schema.get_field_index(name)
         kind = None if at < 0 else source.schema.field(at).type
@@ -206,12 +206,12 @@ def _check_types(source: Source, kinds: Columns) -> None:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same values with 32-bit offsets."""
+    """Return the corresponding type with 32-bit offsets."""
     return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
 
 
 def _conditions(name: str, condition: Any, read: Columns) -> Iterator[Condition]:  # noqa: ANN401 - Java's
-    """Yield the parts of a condition of Spark. A row for which a part is null does not pass.
+    """Yield the parts of a Spark condition. A row does not pass if any part is null.
 
     The columns that the condition compares are added to `read`, with their types.
     """
@@ -244,7 +244,7 @@ def _kind(node: Any) -> str:  # noqa: ANN401 - an object of Java
 
 
 def _value(literal: Any) -> pa.Scalar | None:  # noqa: ANN401 - an object of Java
-    """Return a value of a type that Spark and pyarrow compare alike, or None for another type."""
+    """Return a literal's value, or None if Spark and pyarrow compare its type differently."""
     kind, value = _COMPARED.get(literal.dataType().typeName()), literal.value()
     if kind is None or value is None:
         return None

@@ -1,8 +1,9 @@
-"""Runs calls whose tasks read the files of the inputs themselves, so that no rows are shuffled.
+"""Runs calls whose tasks read the input files themselves, so that no rows are shuffled.
 
 `plan/files.py` divides such a call into tasks, and each Spark task runs one of them. The stages
-that prepare files for the tasks run when the call is made, because they are separate jobs. So do
-the tasks if their results are written to files. Otherwise, the tasks run when the result is used.
+that prepare files for the tasks run during the call, because they are separate jobs. The tasks also
+run during the call if their results are written to files. Otherwise, the tasks run when the result
+is used.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from tidegate.spark.worker.task import Output, Then
 
 # The largest and the smallest number of bytes that a task reads by default, uncompressed. The
-# largest determines the memory of a worker. Smaller tasks would not pay for starting them.
+# largest determines the memory of a worker. Starting smaller tasks would cost more than it saves.
 _MOST, _LEAST = 1 << 27, 1 << 22
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What happens to the result of a call: the arguments that do not affect which rows it has."""
+    """The arguments that determine how a call's result is used, but not which rows it contains."""
 
     then: Then | None = None
     then_schema: StructType | str | None = None
@@ -60,7 +61,7 @@ class Ending:
 
 
 def division(session: SparkSession, partitions: int | None, scratch: str | None) -> Division:
-    """Return how many tasks a call is divided into, and the folder for its preparations."""
+    """Return a call's division: its number of tasks and the folder for its preparations."""
 
     def count(size: int) -> int:
         if partitions is not None:
@@ -95,14 +96,14 @@ def active() -> SparkSession:
 
 
 def results(plan: FilePlan, output: Output, schema: StructType) -> DataFrame:
-    """Return the results of the tasks as a DataFrame."""
+    """Return the task results as a DataFrame."""
     _prepare(plan)
     task = SliceTask(Shipped.of(plan.tasks), plan.columns, plan.schema, output)
     return _one_each(plan.session, len(plan.tasks.tasks), task.run, "tidegate_files", schema)
 
 
 def written(plan: FilePlan, folder: str) -> DataFrame:
-    """Write the results of the tasks to files, and return a row for each file."""
+    """Write the task results to files, and return one row per file."""
     if "://" not in folder:
         # Workers may have other working directories.
         folder = str(Path(folder).absolute())

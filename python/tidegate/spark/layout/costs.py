@@ -21,11 +21,11 @@ from typing import Literal, NamedTuple, Protocol
 
 
 class Prices(NamedTuple):
-    """What the steps of a join cost in nanoseconds; the defaults are those of Spark.
+    """The cost of each step of a join, in nanoseconds; the defaults apply to Spark.
 
     Attributes:
         row: To shuffle a row in a join with bins, and to insert it into a hash table or look it up.
-        cell: The same for each column of the row.
+        cell: To shuffle and insert or look up one more column of such a row.
         looked_up: To look up a row that is not shuffled, in a table that every task has in full.
         candidate: To compare two rows with the same key and bin.
         out: To write a column of a pair in a join with bins.
@@ -37,12 +37,12 @@ class Prices(NamedTuple):
             every row.
         looked_for: To assign a row to its side in place.
         in_task: For each task that assigns rows to their sides.
-        taken: To receive a column of a row of a side that is sent in full, in each task.
+        taken: To receive one column of a row in each task, if the row's side is sent in full.
         from_file: To read a column of a row from a file in Python and to join it. The prices of
             other forms do not include reading.
         of_files: For each task that reads files.
-        job: For a job that reads keys and times before the join is planned.
-        looked_at: For each row that such a job reads.
+        job: To start a job that reads keys and times before the join is planned.
+        looked_at: To read a row in such a job.
     """
 
     row: float = 300.0
@@ -186,7 +186,7 @@ class Costs(NamedTuple):
 
 
 class Unsampled(NamedTuple):
-    """The processor time in seconds of forms whose rows were not sampled, without results.
+    """Each form's processor time in seconds, excluding results, if no rows were sampled.
 
     The costs of all forms except `files` are lower bounds.
     """
@@ -264,7 +264,7 @@ def without_bins(small: Small, asked: Asked) -> Costs:
 def of_files(
     read: float, tasks: int, cells: float, rows: float | None, *, measured: bool
 ) -> Unsampled:
-    """Return the costs if tasks read the files of all inputs, and of other forms.
+    """Return the costs of all forms, including tasks that read the files of all inputs.
 
     Args:
         read: The number of values that all tasks read.

@@ -2,7 +2,7 @@
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
-- `files.py`: the plan of a call over files.
+- `files.py`: the plan of a call on files.
 - `bins.py`: determines whether Spark itself can run a join with time bins.
 - `streams.py`: checks that the DataFrames and the session meet the requirements of streams.
 - `host.py`: the engine behind a session, Spark or Sail.

@@ -1,4 +1,4 @@
-"""The plan of a call over files, whose tasks read their own row groups. It reads only footers."""
+"""The plan of a call on files, created from their footers; tasks read their own row groups."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ Input: TypeAlias = "DataFrame | Files"
 
 
 class Division(NamedTuple):
-    """How a call is divided into tasks."""
+    """The settings for dividing a call into tasks."""
 
     target: Target
     scratch: str | None
-    """The folder for the files that preparations write."""
+    """The folder for the files that preparation steps write."""
 
 
 @dataclass(frozen=True)
 class FilePlan:
-    """A call over files with checked arguments, divided into tasks."""
+    """A call on files, with checked arguments and divided into tasks."""
 
     session: SparkSession
     tasks: TaskPlan
     result: StructType
     columns: tuple[str, ...]
-    """The columns of the result, by their names in the results of tasks."""
+    """The result columns, by their names in the task results."""
 
     schema: pa.Schema
     """The types in which Spark receives these columns."""
@@ -85,8 +85,8 @@ def are_files(inputs: Mapping[str, object]) -> bool:
         message = f"{other}: expected files, as for {files}, but got {found}; give the path of "
         message += "Parquet files, a list of paths, or a pyarrow dataset"
         raise TypeError(message)
-    message = f"{files} is given as files, and {other} is a DataFrame, whose rows no task can find "
-    message += f"by their times; give the Parquet files of {other}, or read {files} with "
+    message = f"{files} is given as files, but {other} is a DataFrame, and tasks cannot find "
+    message += f"its rows by time; give the Parquet files of {other}, or read {files} with "
     message += "spark.read.parquet"
     raise tidegate.TidegateError(message)
 
@@ -100,7 +100,7 @@ def _is_files(given: object) -> bool:
 def check_options(
     what: str, parallelism: str, late_as: str | None, max_width: Length | None = None
 ) -> None:
-    """Reject options that a call over files does not support."""
+    """Reject options that a call on files does not support."""
     check_late_as(late_as, f"{what} of files", streams=False)
     check_width(max_width, streams=False)
     if parallelism not in ("auto", "files"):
@@ -116,7 +116,7 @@ def of_paths(
     columns: Sequence[str] | None,
     division: Division,
 ) -> FilePlan:
-    """Plan a join of files. Right rows with equal times have the order of the files."""
+    """Plan a join of files. Right rows with equal times are in file order."""
     check_columns(columns)
     query = query.replace(columns=None if columns is None else [*columns], threads=cpus(session))
     left, right = elsewhere(
@@ -132,7 +132,7 @@ def of_paths(
 
 
 def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:
-    """Plan a join of the files of DataFrames. Right rows with equal times are ordered by value."""
+    """Plan a join of DataFrames' files. Right rows with equal times are ordered by value."""
     left, right = sources
     session, of_right = plan.left.sparkSession, plan.columns.right.names
     query = plan.query.native.replace(columns=None, threads=cpus(session))
@@ -158,7 +158,7 @@ def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FileP
 def windows_of_paths(
     session: SparkSession, query: AggregationQuery, streams: object, division: Division
 ) -> FilePlan:
-    """Plan an aggregation of files. Rows with equal times have the order of the files."""
+    """Plan an aggregation of files. Rows with equal times are in file order."""
     every = listed(streams)
     query = query.replace(threads=cpus(session))
     tasks = _made(lambda: aggregation.planned(query, every, names(len(every)), *division))
@@ -169,7 +169,7 @@ def windows_of_paths(
 def windows_of_scans(
     plan: AggregatePlan, sources: Sequence[Source], division: Division
 ) -> FilePlan:
-    """Plan an aggregation of the files of DataFrames. Rows are ordered by time, then by value."""
+    """Plan an aggregation of DataFrames' files. Rows are ordered by time, then by value."""
     session = plan.frames[0].sparkSession
     query = AggregationQuery(**plan.aggregation.arguments, threads=cpus(session))
     every = [source.name for source in sources]
@@ -181,10 +181,10 @@ def windows_of_scans(
 
 
 def _sorted(plan: TaskPlan, sort: Sort) -> TaskPlan:
-    """Return the plan with rows in the order that a DataFrame's rows have."""
+    """Return the plan with its rows in the order used for DataFrames."""
     call, cut, sides = plan._call, plan._borders, plan._sides  # noqa: SLF001 - of the package
     if call.preparations:
-        message = "preparations write rows with equal times in the order of the files, but "
+        message = "preparation steps write rows with equal times in file order, but "
         message += "DataFrames have no order; give the paths of the files, or leave out 'files'"
         raise tidegate.TidegateError(message)
     # The names of files distinguish this plan from that of the same files in their own order.
@@ -202,5 +202,5 @@ def _made(plan: Callable[[], TaskPlan]) -> TaskPlan:
 
 
 def cpus(session: SparkSession) -> int:
-    """Return the number of threads of a Spark task."""
+    """Return the number of threads that each Spark task uses."""
     return int(session.conf.get("spark.task.cpus", "1") or "1")

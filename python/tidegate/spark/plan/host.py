@@ -1,6 +1,6 @@
 """The engine behind a session: Spark, or Sail, which serves Spark Connect without Spark.
 
-An engine is asked once per session. The answers affect the speed of a call, never its rows.
+Each session queries its engine only once. The answers affect the speed of a call, never its rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Host(NamedTuple):
 
     @property
     def prices(self) -> Prices:
-        """The costs of the steps of a join."""
+        """The costs of a join's steps."""
         return SAIL if self.is_sail else SPARK
 
 
@@ -47,7 +47,7 @@ _answers: WeakKeyDictionary[SparkSession, Host] = WeakKeyDictionary()
 
 
 def host_of(session: SparkSession) -> Host:
-    """Return the engine of a session. The first call may ask a server of Spark Connect."""
+    """Return a session's engine. The first call may query a Spark Connect server."""
     if not type(session).__module__.startswith("pyspark.sql.connect."):
         return Host(hasattr(DataFrame, "repartitionById"))
     if session not in _answers:
@@ -56,7 +56,7 @@ def host_of(session: SparkSession) -> Host:
 
 
 def _asked(session: SparkSession) -> Host:
-    """Return what a server of Spark Connect can do. The server may be older than PySpark."""
+    """Return the capabilities of a Spark Connect server. The server may be older than PySpark."""
     if not _is_sail(session):
         return Host(_places_rows(session))
     rows = session.range(_SPREAD).groupBy("id").count()
@@ -65,7 +65,7 @@ def _asked(session: SparkSession) -> Host:
 
 
 def _is_sail(session: SparkSession) -> bool:
-    """Return whether the server is Sail. Unlike an application of Spark, Sail has no identifier."""
+    """Return whether the server is Sail. Unlike a Spark application, Sail has no identifier."""
     try:
         return session.conf.get("spark.app.id", None) is None
     except PySparkException:

@@ -25,7 +25,7 @@ _STATEFUL = ("Aggregate", "Distinct", "FlatMapGroups", "Join", "TransformWithSta
 
 
 def check_engine(session: SparkSession) -> None:
-    """Reject streams of an engine that has no stateful operators."""
+    """Reject streams if the engine has no stateful operators."""
     if host_of(session).is_sail:
         message = "streams need Spark, but this session belongs to Sail, "
         message += "which has no transformWithState; read the rows as tables"

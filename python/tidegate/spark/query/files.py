@@ -29,7 +29,7 @@ _SAME = {
 
 
 def passed(kind: pa.DataType) -> pa.DataType:
-    """Return the Arrow type in which Spark receives the values of a type.
+    """Return the Arrow type in which Spark receives values of a given type.
 
     Example:
         >>> passed(pa.timestamp("ms", "Europe/Oslo")), passed(pa.uint8())

@@ -207,6 +207,7 @@ def _comparable(column: str, mine: DataType, theirs: DataType) -> str:
 def one_float(column: str, kind: DataType) -> str:
     """Return SQL in which equal floats have the same bits.
 
-    All NaNs are equal, as are both zeros. Spark compares and hashes them so, but Sail uses bits.
+    All NaNs are equal, as are both zeros. Spark also treats them as equal when it compares and
+    hashes floats, but Sail uses the bits.
     """
     return f"(nanvl({column}, double('nan')) + 0.0D)" if isinstance(kind, _FLOATS) else column

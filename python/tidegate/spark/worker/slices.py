@@ -1,4 +1,4 @@
-"""Runs the tasks of a plan over files in Python workers. No rows are sent to the workers."""
+"""Runs the tasks of a plan on files in Python workers. No rows are sent to the workers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Sort(Protocol):
-    """Orders the rows of a task by their values. Instances are sent to the workers."""
+    """Orders a task's rows by value. Instances are sent to the workers."""
 
     def put(self, tables: list[pa.Table]) -> list[pa.Table]:
-        """Return the inputs of a task in the order that a DataFrame's rows have."""
+        """Return a task's inputs with their rows in the order used for DataFrames."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RowsByValue:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Orders the rows of a slice before its work."""
+    """Orders a slice's rows before the slice is processed."""
 
     work: Work
     sort: Sort
@@ -73,7 +73,7 @@ class Sorted:
 
 
 class Written(NamedTuple):
-    """What a task reports about the file that it has written."""
+    """A task's report about the file that it has written."""
 
     task: int
     path: str
@@ -86,7 +86,7 @@ WRITTEN = "task bigint, path string, rows bigint, digest string"
 
 @dataclass(frozen=True)
 class Shipped:
-    """A plan in the form in which it is sent to the workers.
+    """A plan in the form that is sent to the workers.
 
     All tasks of a plan share its schemas, files and query, so the plan is much smaller than its
     pickled tasks. A worker unpickles it only once.
@@ -132,7 +132,7 @@ class SliceTask:
 
     shipped: Shipped
     columns: tuple[str, ...]
-    """The columns to return, by their names in the results of tasks."""
+    """The columns to return, by their names in the task results."""
 
     schema: pa.Schema
     """The types in which Spark receives these columns."""
@@ -140,7 +140,7 @@ class SliceTask:
     output: Output
 
     def run(self, batches: Batches) -> Batches:
-        """Yield the results of the tasks of a Spark partition."""
+        """Yield the results of a Spark partition's tasks."""
         for task in _tasks(self.shipped, batches):
             for batch in task.run():
                 yield self.output.finished(self._converted(batch))
@@ -152,7 +152,7 @@ class SliceTask:
 
 
 def _cast(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
-    """Return a column in the type in which Spark receives it."""
+    """Return a column, cast to the type in which Spark receives it."""
     if column.type == field.type:
         return column
     try:
@@ -160,19 +160,19 @@ def _cast(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
             column = column.dictionary_decode()
         return column.cast(field.type)
     except pa.ArrowException as error:
-        message = f"column `{name}` is {column.type}, and Spark would lose a part of its values; "
+        message = f"column `{name}` is {column.type}, and Spark would lose part of its values; "
         message += f"leave it out with columns=, or cast it in the files ({error})"
         raise tidegate.SchemaError(message) from None
 
 
 @dataclass(frozen=True)
 class PreparationTask:
-    """Runs the preparations of a stage. Instances are sent to the workers."""
+    """Runs a stage's preparations. Instances are sent to the workers."""
 
     packed: tuple[bytes, ...]
 
     def run(self, batches: Batches) -> Batches:
-        """Run the preparations whose numbers a Spark partition contains; yields their numbers."""
+        """Run the preparations that a Spark partition contains, and yield their numbers."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 pickle.loads(self.packed[number]).run()  # noqa: S301 - our own pickle
@@ -186,10 +186,10 @@ class WritingTask:
     shipped: Shipped
     folder: str
     missing: frozenset[int]
-    """The numbers of the tasks whose files an earlier run has not written."""
+    """The numbers of the tasks whose files were not written by an earlier run."""
 
     def run(self, batches: Batches) -> Batches:
-        """Yield a row for each file."""
+        """Yield one row per file."""
         for task in _tasks(self.shipped, batches):
             yield pa.RecordBatch.from_pylist([self._written(task)._asdict()])
 

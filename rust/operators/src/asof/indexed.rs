@@ -8,7 +8,7 @@ use crate::matches::{MAX_ROWS, Matches, Run};
 use crate::order::{Groups, JoinColumns, Search, SideIndex, is_searched, search};
 use crate::rows::NO_KEY;
 
-/// The number of left rows whose partners are searched together, in each direction.
+/// The number of left rows whose partners are searched for together, in each direction.
 const BLOCK: usize = 16;
 
 /// Finds the partner of every left row, like [`asof_join`](super::asof_join), among the rows of an

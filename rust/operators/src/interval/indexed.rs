@@ -10,10 +10,10 @@ use crate::order::{Groups, JoinColumns, Search, SideIndex, is_searched, search};
 use crate::rows::interval::LeftReach;
 use crate::rows::{Interval, NO_KEY};
 
-/// The number of left rows whose matches are searched together.
+/// The number of left rows whose matches are searched for together.
 const BLOCK: usize = 8;
 
-/// With more partners than one in this many right rows, it takes less time to visit all right rows.
+/// If more than one in this many right rows is a partner, visiting all right rows takes less time.
 const VISITED: usize = 16;
 
 /// Finds the matches of every left row, like [`interval_join`](super::interval_join), among the

@@ -7,11 +7,11 @@ use tidegate_structures::memory::gather::prefetch;
 
 use super::SideIndex;
 
-/// With fewer right rows per left row than this, it takes less time to follow the left rows in time
-/// order than to search for each of them.
+/// If there are fewer right rows per left row than this, following the left rows in time order
+/// takes less time than a search for each of them.
 const SEARCHED: usize = 32;
 
-/// Returns whether the positions of left rows in an index are searched one by one.
+/// Returns whether a join searches an index for each left row's position.
 pub(crate) fn is_searched(left_rows: usize, right: &SideIndex) -> bool {
     left_rows.saturating_mul(SEARCHED) <= right.rows()
 }

@@ -12,7 +12,7 @@
 //! keys, so two different keys diverge after at most eight nodes, and only whole keys are compared.
 //! The paper uses Michael's hash table instead. That table has a fixed number of buckets, but the
 //! number of keys in a winset is not known in advance. The trie comes from Bagwell, "Ideal hash
-//! trees" (2001). The trie is made concurrent as in Prokopec, Bronson, Bagwell and Odersky,
+//! trees" (2001). The concurrent form follows Prokopec, Bronson, Bagwell and Odersky,
 //! "Concurrent tries with efficient non-blocking snapshots" (2012), but does not support removals
 //! or snapshots.
 

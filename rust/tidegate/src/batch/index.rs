@@ -12,7 +12,7 @@ use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::options::JoinPlan;
 
-/// The method by which left keys get the numbers of an index.
+/// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
 
 /// Finds the pairs of left and indexed rows whose times are within an interval.

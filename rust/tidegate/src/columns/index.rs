@@ -1,7 +1,7 @@
 //! A table whose rows have been prepared for many joins as their right side.
 //!
 //! The rows are grouped by key and sorted by time once. A join then looks up the keys of its left
-//! rows, and searches their positions, so its work does not depend on the number of right rows.
+//! rows, and searches for their positions, so its work does not depend on the number of right rows.
 
 use std::sync::Arc;
 

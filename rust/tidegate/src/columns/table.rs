@@ -24,7 +24,7 @@ pub struct Table {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
-    /// What has been prepared from the rows for many joins.
+    /// The data prepared from the rows for use in many joins.
     prepared: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -94,12 +94,12 @@ impl Table {
         Table { name: name.into(), ..self }
     }
 
-    /// Returns the table with something that has been prepared from its rows.
+    /// Returns the table together with data prepared from its rows.
     pub(crate) fn with_prepared(self, prepared: Option<Arc<dyn Any + Send + Sync>>) -> Self {
         Table { prepared, ..self }
     }
 
-    /// Returns what has been prepared from the rows.
+    /// Returns the data prepared from the rows.
     pub(crate) fn prepared(&self) -> Option<&Arc<dyn Any + Send + Sync>> {
         self.prepared.as_ref()
     }

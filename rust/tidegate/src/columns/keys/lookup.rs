@@ -1,4 +1,4 @@
-//! The numbered keys of a side, by which the keys of other tables can be looked up.
+//! A side's numbered keys, among which other tables' keys can be looked up.
 
 use arrow_schema::DataType;
 use tidegate_operators::driver::Driver;
@@ -13,15 +13,15 @@ use crate::columns::table::Table;
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result};
 
-/// The distinct keys of a side, with their numbers.
+/// A side's distinct keys and their numbers.
 #[derive(Debug)]
 pub(crate) struct KeyLookup {
-    /// The key columns of the side, with the types in which their values are compared.
+    /// The side's key columns, with the types in which their values are compared.
     columns: Vec<(usize, DataType)>,
     numbers: NumberTable,
 }
 
-/// The numbers of keys, depending on their type.
+/// The key numbers, in a form that depends on the keys' type.
 #[derive(Debug)]
 enum NumberTable {
     /// Each number is the key's distance from the smallest key.
@@ -92,8 +92,8 @@ impl KeyLookup {
         self.columns.iter().map(|(at, _)| *at)
     }
 
-    /// Returns whether keys of the left table can be looked up: the same columns are compared, in
-    /// the types in which they are numbered.
+    /// Returns whether the left table's keys can be looked up. This requires the same key columns,
+    /// compared in the types in which they are numbered.
     pub(crate) fn fits(&self, columns: &[KeyColumn]) -> bool {
         let same = |(column, (at, common)): (&KeyColumn, &(usize, DataType))| {
             column.right == *at && column.common == *common
