@@ -241,7 +241,7 @@ def test_folders_that_encode_columns_and_datasets(tmp_path, tmp_path_factory):
     [
         (tg.interval_join, {"on": "ts", "lower": None, "upper": 0}, "any distance apart in time"),
         (tg.window_join, {"on": "ts", "window": tg.rows(3)}, "give a time-based window"),
-        (tg.band_join, {"on": [("l", "r")], "within": 1}, "have no order in time"),
+        (tg.band_join, {"on": [("l", "r")], "within": 1}, "values that are not ordered by time"),
     ],
 )
 def test_joins_without_a_distance_in_time_are_refused(folders, function, arguments, message):

@@ -160,7 +160,7 @@ def write(task, folder: str) -> str:
 def test_a_task_without_its_preparations_says_what_to_run(rare, tmp_path):
     arguments = {"on": "ts", "by": "k", "target": 3000, "scratch": tmp_path / "scratch"}
     plan = tg.tasks(tg.asof_join, *rare, **arguments)
-    with pytest.raises(tg.TidegateError, match=r"run all preparations in plan\.stages"):
+    with pytest.raises(tg.TidegateError, match=r"run all preparation steps in plan\.stages"):
         plan.tasks[-1].run().read_all()
 
 
@@ -201,7 +201,7 @@ def test_the_explanation_shows_preparations_and_their_files(rare, tmp_path):
     plan = prepared(tg.tasks(tg.asof_join, *rare, **arguments), campaign.rng("explained"))
     told = plan.explain()
     count = len(plan.tasks)
-    assert f"{count - 1} preparations read right once more" in told
+    assert f"{count - 1} preparation steps read right once more" in told
     assert "one row per key, the last before each slice" in told
     (folder,) = (tmp_path / "scratch").iterdir()
     assert f"{len([*folder.iterdir()])} files" in told

@@ -273,7 +273,7 @@ def test_a_plan_explains_what_is_sorted(folders):
 
 def test_a_plan_that_sorts_rows_needs_a_folder(folders):
     *paths, scratch = folders
-    with pytest.raises(tg.TidegateError, match="left: its row groups contain rows of many slices"):
+    with pytest.raises(tg.TidegateError, match="left: its row groups contain rows from many"):
         tg.tasks(tg.interval_join, *paths, **BOUNDS, target=20_000)
     plan = tg.tasks(tg.interval_join, *paths, **BOUNDS, target=20_000, scratch=scratch)
     with pytest.raises(tg.TidegateError, match="has not been written yet or has been removed"):

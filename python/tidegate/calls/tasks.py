@@ -1,4 +1,4 @@
-"""Plans calls as tasks over Parquet files.
+"""Divides calls over Parquet files into tasks.
 
 Examples use `tg` for `tidegate`, and these tables:
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegate.slices.plan import TaskPlan
     from tidegate.types import Bytes, Streams
 
-# Arguments that concern a whole call, not its tasks.
+# Arguments that apply to a whole call, not to its tasks.
 _OF_CALL = ("max_rows", "memory_limit", "lateness")
 
 
@@ -37,11 +37,12 @@ def tasks(
 ) -> TaskPlan:
     """Divide a call over Parquet files into tasks that can run anywhere, in any order.
 
-    The times in the footers of the files determine the tasks: each one returns the part of the
-    result that belongs to a slice of time, and reads only the row groups that it needs for this
+    The times in the file footers determine how the call is divided. Each task returns the part of
+    the result that belongs to one time slice, and reads only the row groups that it needs for this
     slice. If the files are in time order, no rows are read until a task runs. Tasks can be pickled,
-    so that the processes of a cluster, of a process pool or of a scheduler can run them. Together,
-    they return the rows of the call: each pair, unmatched row and window in exactly one task.
+    so they can run in the processes of a cluster, a process pool or a scheduler. Together, the
+    tasks return the rows of the call. Each pair, unmatched row and window is returned by exactly
+    one task.
 
     Example:
         >>> import pyarrow.parquet as pq
@@ -66,8 +67,8 @@ def tasks(
         >>> pq.read_table("result").num_rows
         3
 
-        In an as-of join without a tolerance, a left row may match a right row of any earlier slice.
-        Before the tasks can run, preparations look for these rows and write them to `scratch`:
+        In an as-of join without a tolerance, a left row may match a right row in any earlier slice.
+        Before the tasks can run, preparation steps find these rows and write them to `scratch`:
 
         >>> pathlib.Path("scratch").mkdir()
         >>> plan = tg.tasks(
@@ -88,36 +89,36 @@ def tasks(
             `_batches` forms. A band join or window join needs a time-based window, and an interval
             join needs bounds that are the same for all rows. In an as-of join without a tolerance,
             `where` may read columns of only one side, and is also evaluated for rows that are far
-            away. A session is returned by the task that contains its first row; this task also
-            reads the session's rows in later slices.
-        *inputs: The inputs of the function. They must be Parquet files: paths, folders, patterns or
-            URLs, or a pyarrow dataset. If the footers do not contain the smallest and the largest
-            time of each row group, `tasks` reads the time columns of the files.
-        target: The number of bytes for each task to read, before compression, as a number or a
+            away in time. The task whose slice contains a session's first row returns the session,
+            and also reads its rows in later slices.
+        *inputs: The function's inputs. They must be Parquet files: paths, folders, patterns or
+            URLs, or a pyarrow dataset. If the footers do not contain the earliest and latest times
+            of each row group, `tasks` reads the time columns of the files.
+        target: The approximate number of uncompressed bytes that each task reads, as a number or a
             string such as "1GB".
-        scratch: An existing folder that all processes can access, or the URL of a folder, for the
-            files that preparations write. As-of joins without a tolerance, joins with `prevailing`
-            and aggregations with `session` need it if they are divided into more than one task.
-            Other plans need it if many tasks would have to read the same row groups, because rows
-            are not in time order, or a few rows of an overlap join are much longer than the others.
-            Preparations then sort the rows of these row groups. Each plan has its own subfolders,
-            which you can delete once the tasks have run.
-        **arguments: The other arguments of the function. `threads` is the number of worker threads
-            of each task, 1 unless given. `max_rows`, `memory_limit` and `lateness` do not apply to
-            tasks.
+        scratch: The folder to which preparation steps write files: an existing folder that all
+            processes can access, or a folder URL. As-of joins without a tolerance, joins with
+            `prevailing` and aggregations with `session` need this folder if they are divided into
+            more than one task. Other plans need it if many tasks would have to read the same row
+            groups. This happens if rows are not in time order, or if a few rows in an overlap join
+            are much longer than the others. Preparation steps then sort the rows in these row
+            groups. Each plan has its own subfolders, which you can delete once the tasks have run.
+        **arguments: The function's other arguments. `threads` is the number of worker threads per
+            task, 1 by default. `max_rows`, `memory_limit` and `lateness` do not apply to tasks.
 
     Returns:
-        The plan. Its `tasks` are ordered by time, except that tasks for the long rows of an overlap
-        join follow the others. `schema` describes the columns of the result, and `explain()` shows
-        what is sorted and what the tasks read. `stages` lists the objects to run: preparations, if
-        there are any, and then the tasks. All objects in a stage can run in parallel, and the next
-        stage can begin when all of them have finished. A preparation that runs again writes the
-        same files. Each task returns its rows in the order in which the call returns them.
+        The plan. Its `tasks` are ordered by time, except that tasks for long rows in an overlap
+        join come last. `schema` describes the result columns, and `explain()` shows how much is
+        sorted and how much the tasks read. `stages` lists the objects to run: any preparation
+        steps, followed by the tasks. All objects in a stage can run in parallel, and the next stage
+        can begin when all of them have finished. A preparation step that runs again writes the same
+        files. Each task returns its rows in the same order as the call.
 
     Raises:
-        TypeError: `function` is not one of the functions above, or does not accept such arguments.
-        TidegateError: An input does not consist of Parquet files, rows may match at any distance in
-            time, or `scratch` is missing.
+        TypeError: `function` is not one of the functions above, or does not accept the given
+            arguments.
+        TidegateError: An input does not consist of Parquet files, matching rows may be any distance
+            apart in time, or `scratch` is missing.
         SchemaError: A column is missing or has an unsuitable type, or a time is null.
     """
     # Imported late, because these import pyarrow.

@@ -144,7 +144,7 @@ def advice(column: str) -> str:
 
 
 def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """Read all rows in a file, because the correct types can be inferred only from all values."""
+    """Read all rows in a file, because all values are needed to infer the correct types."""
     given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
     found = _read(opener, dialect, given)
     numbers = _guessed_numbers(found.schema, given)
@@ -279,7 +279,7 @@ def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.
 def growing_blocks(
     of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows in a file, using larger blocks if a row does not fit in one."""
+    """Read the rows in a file, increasing the block size if a row does not fit in a block."""
     rows = 0
     while True:
         # Rows before the block that was too small have already been yielded.

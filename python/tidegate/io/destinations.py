@@ -1,4 +1,4 @@
-"""Writes files to paths and URLs; each file appears under its name whole or not at all.
+"""Writes files to paths and URLs. A file appears under its name only when it is complete.
 
 A local file is written under a temporary name and then renamed. An object store shows an object
 only when its upload is complete, so the file is first written to local disk and then copied.
@@ -36,7 +36,7 @@ def file_in(folder: str, name: str) -> str:
 
 @contextmanager
 def written_whole(address: str, layout: Format, schema: pa.Schema) -> Iterator[BatchWriter]:
-    """Write a table to a path or URL, whose folder exists.
+    """Write a table to a path or URL in an existing folder.
 
     Raises:
         TidegateError: The format cannot represent a column, or the file cannot be written. The
@@ -56,7 +56,7 @@ def written_whole(address: str, layout: Format, schema: pa.Schema) -> Iterator[B
 
 @contextmanager
 def opened_whole(address: str) -> Iterator[IO[bytes]]:
-    """Open a new file at a path or URL; it appears when the block ends without an error.
+    """Open a new file at a path or URL. The file appears when the block ends without an error.
 
     Raises:
         TidegateError: The address is not supported.
@@ -75,8 +75,8 @@ def opened_whole(address: str) -> Iterator[IO[bytes]]:
 def _copy(descriptor: int, place: Place) -> None:
     """Copy an open file to an object store.
 
-    The bytes are written in one call, because closing a stream completes an object, even after an
-    error between two calls.
+    The bytes are written in one call, because closing the stream completes the object, even after
+    an error between two calls.
     """
     # The mapping is closed with its last reference, which may belong to an error from the stream.
     content = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
@@ -85,9 +85,9 @@ def _copy(descriptor: int, place: Place) -> None:
 
 
 def names_in(folder: str) -> set[str]:
-    """Return the names of the files in a folder, which may not exist.
+    """Return the names of the files in a folder; the set is empty if the folder does not exist.
 
-    Empty files are left out: in some object stores, such a file appears before its upload is
+    Empty files are omitted, because some object stores show an empty file until the upload is
     complete.
 
     Raises:

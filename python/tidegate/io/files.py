@@ -115,7 +115,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
 
 
 def reading(name: str, layout: Format) -> AbstractContextManager[None]:
-    """Convert errors that occur while a file is being read to errors that name the file."""
+    """Convert errors that occur while a file is being read into errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
 
@@ -174,7 +174,7 @@ def batch_writer(name: str, layout: Format, schema: pa.Schema) -> Iterator[Batch
 def writer_into(
     file: IO[bytes], name: str, layout: Format, schema: pa.Schema
 ) -> Iterator[BatchWriter]:
-    """Write a table to an open file, which is incomplete unless the block ends without an error."""
+    """Write a table to an open file; it is complete only if the block ends without an error."""
     writer = open_writer(file, name, layout, schema)
     try:
         yield writer

@@ -212,7 +212,7 @@ class _CsvFollower:
                 yield self._entered()
 
     def _entered(self) -> Piece:
-        """Switch to the new file with this name, whose first line must name the same columns."""
+        """Switch to the new file with this name; its first line must name the same columns."""
         self._file.enter_successor()
         self._begin()
         rows = self._parsed(self._next_lines(), pyarrow.csv.ReadOptions(), self.schema)

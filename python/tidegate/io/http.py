@@ -102,7 +102,7 @@ def _info(url: str) -> pafs.FileInfo:
 
 
 def _measured(url: str) -> tuple[int | None, bool]:
-    """Return a file's length, if the server reports it, and a flag for range support."""
+    """Return a file's length, if known, and a flag that is true if the server supports ranges."""
     with _ask(url, "bytes=0-0") as answer:
         total = (answer.headers.get("Content-Range") or "").rpartition("/")[2]
         if answer.status == PARTIAL_CONTENT and total.isdigit():

@@ -150,7 +150,7 @@ def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
 
 
 def _make(folder: Path, target: Path) -> None:
-    """Create the new folder, which only its owner can access at first if it replaces another."""
+    """Create the new folder; if it replaces another, only its owner can access it at first."""
     folder.mkdir(0o700 if target.exists() else 0o777)
 
 

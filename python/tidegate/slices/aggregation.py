@@ -1,7 +1,7 @@
-"""Plans aggregations in slices of time, and runs those with windows.
+"""Plans aggregations in time slices, and runs those with windows.
 
-A window belongs to the slice that contains its start. A task reads the rows of its slice, and those
-after it that windows of its slice contain. `sessions.py` runs aggregations with sessions.
+A window belongs to the slice that contains its start. A task reads the rows in its slice, and any
+later rows in windows that start in its slice. `sessions.py` runs session aggregations.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def planned(
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files, or preparations are needed but no
-            scratch folder is given.
+        TidegateError: A stream does not consist of Parquet files, or preparation steps are needed
+            but no scratch folder is given.
     """
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
@@ -79,7 +79,7 @@ class AggregationWork:
 
     query: AggregationQuery
     start: str
-    """The result column with the start of each window."""
+    """The result column that contains the start of each window."""
 
     step: int
 

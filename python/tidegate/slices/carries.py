@@ -1,16 +1,15 @@
-"""Carries the last row of each key into later slices, and the first one into earlier slices.
+"""Carries each key's last row into later slices, or its first row into earlier slices.
 
-A *carry* moves rows in one direction. Its preparations form a tree in which each node covers some
-consecutive slices. The *total* of a node contains one row per key: the last one, or the first one
-for a carry into earlier slices. The *entry* of a node contains the merged totals of its preceding
-siblings:
+A *carry* moves rows in one direction. Its preparation steps form a tree in which each node covers
+consecutive slices. A node's *total* contains one row per key: the last row, or the first row for a
+carry into earlier slices. A node's *entry* contains the merged totals of its preceding siblings:
 
     level 2   │            total             │        entry, total          │
     level 1   │ total │ entry, total │ ...   │ total │ entry, total │ ...   │
     slice k   └── reads the entries of the nodes that contain it
 
-Nodes have up to `FAN_IN` children. A slice therefore reads one file per level, and each file
-contains at most one row per key, however many slices there are.
+Nodes have up to `FAN_IN` children. A slice therefore reads at most one file per level. Each file
+contains at most one row per key, regardless of the number of slices.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ FAN_IN = 32
 
 @dataclass(frozen=True)
 class Carry:
-    """The files of a carry, and what they contain."""
+    """The files of a carry, and their contents."""
 
     folder: str
     stem: str
-    """The beginning of the names of all files in the folder."""
+    """The prefix of the carry's file names."""
 
     slices: int
     schema: pa.Schema
     keys: tuple[str, ...]
     backwards: bool = False
-    """Whether the first row of each key is carried into earlier slices. The nodes are then numbered
-    from the last slice to the first."""
+    """Whether each key's first row is carried into earlier slices. If so, nodes are numbered from
+    the last slice to the first."""
 
     nulls: bool = False
-    """Whether null is a key like any other."""
+    """Whether null counts as a key."""
 
     @property
     def levels(self) -> int:
-        """The number of levels with entries."""
+        """The number of levels that have entries."""
         level = 0
         while _count(self.slices, level) > 1:
             level += 1
@@ -59,7 +58,7 @@ class Carry:
 
     @property
     def files(self) -> int:
-        """The number of all totals and entries."""
+        """The number of files for totals and entries."""
         counts = [_count(self.slices, level) for level in range(self.levels)]
         return sum(2 * count - 1 - -(-count // FAN_IN) for count in counts)
 
@@ -72,19 +71,19 @@ class Carry:
         return file_in(self.folder, f"{self.stem}-entry-{level}-{node:06d}.arrows")
 
     def node(self, number: int) -> int:
-        """Return the lowest node of a slice."""
+        """Return the slice's node at the lowest level."""
         return self.slices - 1 - number if self.backwards else number
 
     def has_total(self, level: int, node: int) -> bool:
-        """Return whether a total is needed; the last one of each level is not."""
+        """Return whether a node's total is needed; the last total at each level is not."""
         return node < _count(self.slices, level) - 1
 
     def reads(self, number: int) -> bool:
-        """Return whether rows of a slice are carried into other slices."""
+        """Return whether rows from a slice are carried into other slices."""
         return self.has_total(0, self.node(number))
 
     def entries(self, number: int) -> tuple[str, ...]:
-        """Return the files that a slice reads, in time order.
+        """Return the paths of the files that a slice reads, in time order.
 
         Example:
             >>> carry = Carry("x", "y", 100, pa.schema([]), ())
@@ -99,7 +98,7 @@ class Carry:
         return tuple(found if self.backwards else reversed(found))
 
     def merges(self, level: int) -> list[Merge]:
-        """Return the preparations that merge the totals of a level into the next level."""
+        """Return the preparation steps that merge one level's totals into the next level's."""
         count = _count(self.slices, level)
         starts = range(0, count, FAN_IN)
         found = [Merge(self, level, start, min(start + FAN_IN, count)) for start in starts]
@@ -119,16 +118,16 @@ class Carry:
 
 @dataclass(frozen=True)
 class Merge:
-    """A preparation that merges the totals of some siblings."""
+    """A preparation step that merges the totals of sibling nodes."""
 
     carry: Carry
     level: int
     first: int
     stop: int
-    """The numbers of the siblings: from `first` to before `stop`."""
+    """The siblings are numbered from `first` up to, but not including, `stop`."""
 
     def run(self) -> None:
-        """Write the entries of the siblings but the first, and the total of their parent.
+        """Write the entry of each sibling except the first, and their parent's total.
 
         Raises:
             TidegateError: The previous stage has not finished, or a file cannot be read or written.
@@ -152,7 +151,7 @@ class Merge:
 
 
 def merging(carries: Sequence[Carry]) -> list[list[Merge]]:
-    """Return the preparations that merge totals, stage by stage."""
+    """Return the preparation steps that merge totals, stage by stage."""
     levels = max(carry.levels for carry in carries)
     return [[merge for one in carries for merge in one.merges(level)] for level in range(levels)]
 

@@ -1,8 +1,8 @@
-"""The row groups into which a preparation divides rows: cells of time and length.
+"""Cells: the row groups into which a preparation step divides rows, by length and time.
 
-A row of a join on times has the length 0. In an overlap join, rows are divided by length first:
-each class of lengths has its own cells, and the cells of longer rows are wider. The latest end of
-the rows in a cell is therefore known before the rows are read.
+In a join on times, every row has length 0. In an overlap join, rows are first divided into length
+classes. Each class has its own cells, and the cells for longer rows are wider. The latest possible
+end in a cell is therefore known before its rows are read.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cells:
-    """Ranges of times, for each class of lengths."""
+    """The time ranges of the cells in each length class."""
 
     cuts: tuple[Integers, ...]
-    """For each class, the first times of all cells but the first."""
+    """For each class, the first times of all cells except the first cell."""
 
     limits: tuple[int, ...]
-    """The length of the longest row of each class."""
+    """The maximum row length in each class."""
 
     def within(self, first: int, last: int) -> Cells:
-        """Return the cells without those that cannot contain rows between these times."""
+        """Return only the cells that can contain rows between these times."""
         some = tuple(cuts[(cuts > first) & (cuts <= last)] for cuts in self.cuts)
         return Cells(some, self.limits)
 
     @property
     def _starts(self) -> Integers:
-        """The number of the first cell of each class, and the number of cells."""
+        """The number of each class's first cell, followed by the number of cells."""
         return np.cumsum([0, *(len(cuts) + 1 for cuts in self.cuts)])
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Cells:
         return int(self._starts[-1])
 
     def numbers(self, first: Integers, length: np.ndarray) -> Integers:
-        """Return the number of the cell that contains each row."""
+        """Return, for each row, the number of the cell that contains it."""
         kind = np.searchsorted(np.array(self.limits, np.uint64), length)
         found = self._starts[kind]
         for at, cuts in enumerate(self.cuts):
@@ -58,7 +58,7 @@ class Cells:
         Args:
             first: The earliest time to count.
             last: The latest time to count.
-            times: The times of the rows of each class, in ascending order.
+            times: The row times in each class, in ascending order.
         """
         found = []
         for cuts, of_class in zip(self.cuts, times, strict=True):
@@ -68,12 +68,12 @@ class Cells:
         return np.concatenate(found)
 
     def spans(self, first: int, last: int, until: int) -> tuple[Integers, Integers, Integers]:
-        """Return the first and the last time of each cell, and the latest end of its rows.
+        """Return the first time, the last time and the latest possible row end of each cell.
 
         Args:
-            first: The earliest time of all rows.
-            last: The latest time of all rows.
-            until: The latest end of all rows.
+            first: The earliest row time.
+            last: The latest row time.
+            until: The latest row end.
         """
         starts = [np.concatenate([[first], cuts]) for cuts in self.cuts]
         ends = [np.concatenate([cuts - 1, [last]]) for cuts in self.cuts]
@@ -84,7 +84,7 @@ class Cells:
         return np.concatenate(starts), np.concatenate(ends), np.concatenate(reach)
 
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the shortest and the longest possible length of the rows in each cell."""
+        """Return the minimum and maximum possible row lengths in each cell."""
         longest = np.array(self.limits, np.uint64)
         shortest = np.concatenate([np.zeros(1, np.uint64), longest[:-1] + np.uint64(1)])
         count = np.diff(self._starts)

@@ -1,8 +1,9 @@
-"""Chooses the borders of slices, and the row groups that each slice reads.
+"""Chooses slice boundaries, and finds the row groups that each slice reads.
 
-A border is the first time of a slice. Borders are chosen so that each slice reads about the same
-number of bytes. The rows of a row group are assumed to be evenly distributed over its time span. A
-border is moved to the start of a nearby row group, so that fewer row groups are read by two slices.
+A boundary is the first time in a slice. Boundaries are chosen so that each slice reads about the
+same number of bytes. Rows are assumed to be evenly distributed over their row group's time span. A
+boundary is moved to the start of a nearby row group, so that fewer row groups are read by two
+slices.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Target: TypeAlias = "int | Callable[[int], int]"
-"""The number of bytes for a slice to read, or a function that returns the number of slices, given
-the number of bytes in all inputs."""
+"""The number of bytes that a slice should read, or a function that converts the total input size in
+bytes to the number of slices."""
 
 
 def bytes_per_slice(target: Target, sides: Sequence[Groups]) -> int:
-    """Return the number of bytes for a slice to read.
+    """Return the number of bytes that a slice should read.
 
     Example:
         >>> bytes_per_slice(lambda size: 3, []), bytes_per_slice(100, [])
@@ -37,16 +38,17 @@ def bytes_per_slice(target: Target, sides: Sequence[Groups]) -> int:
 
 
 NEAR = 0.25
-"""The share of a slice's bytes by which a border may move to the start of a row group."""
+"""How far a boundary may move to reach a row group's start, as a share of a slice's bytes."""
 
 
 def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)) -> Integers:
-    """Return the first time of each slice but the first, in ascending order.
+    """Return the slice boundaries in ascending order: the first time in each slice but the first.
 
     Args:
-        sides: The row groups of each input. Borders move to the starts of row groups of the first.
-        target: The number of bytes for a slice to read.
-        grid: The possible borders, as a step and an offset.
+        sides: The row groups of each input. Boundaries move to the starts of the first input's row
+            groups.
+        target: The number of bytes that a slice should read.
+        grid: The possible boundaries, as a step and an offset.
 
     Example:
         >>> first, last = np.array([0, 10, 20]), np.array([9, 19, 29])
@@ -65,7 +67,7 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
     if slices <= 1:
         return np.zeros(0, np.int64)
     origin = int(first.min())
-    # Exact up to 2^53 units, which is enough to choose borders.
+    # Exact up to 2^53 units, which is enough to choose boundaries.
     begin = (first - origin).astype(float)
     end = np.maximum((last - origin).astype(float) + 1, begin + 1)
     curve = Curve.of(begin, end, size)
@@ -87,14 +89,14 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
 
 @dataclass(frozen=True)
 class Curve:
-    """How many bytes lie before each time; linear between the times in `at`."""
+    """The number of bytes before each time, interpolated linearly between the times in `at`."""
 
     at: np.ndarray
     total: np.ndarray
 
     @staticmethod
     def of(begin: np.ndarray, end: np.ndarray, size: np.ndarray) -> Curve:
-        """Distribute the bytes of each span evenly."""
+        """Distribute each span's bytes evenly over time."""
         # Large times are not exact.
         end = np.maximum(end, np.nextafter(begin, np.inf))
         density = size / (end - begin)
@@ -106,27 +108,27 @@ class Curve:
         return Curve(at, np.maximum.accumulate(total))
 
     def before(self, times: np.ndarray) -> np.ndarray:
-        """Return how many bytes lie before these times."""
+        """Return the number of bytes before each of these times."""
         found: np.ndarray = np.interp(times, self.at, self.total)
         return found
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """The first and the last time of the rows that each slice reads from a side, inclusive."""
+    """The inclusive range of row times that each slice reads from a side."""
 
     first: Integers
     last: Integers
 
     @staticmethod
     def of(borders: Integers, before: int | None, after: int | None, *, own: bool) -> Ranges:
-        """Return the ranges of slices, widened on each side.
+        """Return slice ranges, widened at both ends.
 
         Args:
-            borders: The first times of all slices but the first.
-            before: The difference to add to the first time of a slice; None for no bound.
-            after: The difference to add to the last time of a slice; None for no bound.
-            own: Whether a range always includes the slice itself.
+            borders: The first times of all slices except the first slice.
+            before: The offset to add to each slice's first time; None for no lower bound.
+            after: The offset to add to each slice's last time; None for no upper bound.
+            own: Whether each range always includes the slice itself.
         """
         first = moved(borders, before, LOWEST)
         last = moved(borders - 1, after, HIGHEST)
@@ -146,7 +148,7 @@ class Ranges:
         return Ranges(self.first[which], self.last[which])
 
     def cuts(self, borders: Integers) -> Integers:
-        """Return the borders of cells, each of which is entirely inside or outside any range."""
+        """Return cell boundaries such that each cell is entirely inside or outside every range."""
         starts, ends = self.first[self.first > LOWEST], self.last[self.last < HIGHEST] + 1
         return np.unique(np.concatenate([borders, starts, ends]))
 
@@ -155,11 +157,11 @@ class Ranges:
         return Range(int(self.first[number]), int(self.last[number]))
 
     def reads(self, first: Integers, last: Integers) -> Reads:
-        """Return the row groups that each slice reads, in their order.
+        """Return the row groups that each slice reads, in slice order.
 
         Args:
-            first: The earliest time of each row group.
-            last: The latest time at which a row of each row group may match.
+            first: The earliest time in each row group.
+            last: For each row group, the latest time at which one of its rows may match.
         """
         # The difference of two times may exceed 64 bits.
         if not all(np.all(some[1:] >= some[:-1]) for some in (self.first, self.last)):
@@ -196,25 +198,25 @@ class Reads:
         return self.group[self.start[number] : self.start[number + 1]]
 
     def renumbered(self, numbers: Integers) -> Reads:
-        """Return the same reads with other numbers for the row groups."""
+        """Return the same reads with the row groups renumbered."""
         return Reads(numbers[self.group], self.start)
 
     @staticmethod
     def joined(some: Sequence[Reads]) -> Reads:
-        """Return the reads of several groups of slices, one after the other."""
+        """Return the reads of several groups of slices, concatenated."""
         counts = np.concatenate([np.diff(one.start) for one in some])
         group = np.concatenate([one.group for one in some])
         return Reads(group, np.concatenate([[0], np.cumsum(counts)]))
 
     def sums(self, of_groups: Integers) -> Integers:
-        """Add up a number of each row group, for each slice."""
+        """Return, for each slice, the sum of a value over the row groups that it reads."""
         total: Integers = np.concatenate([[0], np.cumsum(of_groups[self.group])])
         found: Integers = total[self.start[1:]] - total[self.start[:-1]]
         return found
 
 
 def moved(times: Integers, by: int | None, unbounded: int) -> Integers:
-    """Add a difference to times; saturates at the ends of the range."""
+    """Add an offset to times; the results saturate at the ends of the 64-bit range."""
     if by is None:
         return np.full(len(times), unbounded, np.int64)
     by = min(max(by, LOWEST), HIGHEST)

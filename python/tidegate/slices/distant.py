@@ -1,10 +1,10 @@
-"""Prepares joins in which a right row of each key may match at any distance in time.
+"""Prepares joins in which matching rows may be any distance apart in time.
 
 In as-of joins without a tolerance and joins with `prevailing`, a slice needs one right row per key
-from before the slice, after it, or both. Preparations find these rows:
+from before the slice, after it, or both. Preparation steps find these rows:
 
-- One preparation per slice reads the right rows of the slice, and keeps one row per key.
-- Further preparations merge these rows (`carries.py`).
+- One preparation step per slice reads the slice's right rows and keeps one row per key.
+- Further steps merge these rows (`carries.py`).
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ ONLY = "\x1fonly"
 
 @dataclass(frozen=True)
 class DistantMatches:
-    """The right rows of a join that may match at any distance in time."""
+    """Right rows that may match, however far away in time the left row is."""
 
     keys: tuple[str, ...]
     backwards: tuple[bool, ...]
-    """False for the last row of each key before a slice, and True for the first one after it."""
+    """False for each key's last row before a slice, and True for its first row after the slice."""
 
     lower: int
     upper: int
-    """The bounds within which all other right rows match."""
+    """All other right rows match within these bounds."""
 
     where: Expr | str | None
-    """A condition on right columns that these rows must satisfy; None if there is none."""
+    """A condition on right columns that these rows must satisfy; None for no condition."""
 
     instead: str
-    """What to give so that all rows match within a distance."""
+    """The argument to pass so that the distance between matching rows is limited."""
 
     @staticmethod
     def of(query: JoinQuery, plan: JoinPlan) -> DistantMatches | None:
-        """Return the distant matches of a join, or None if all rows match within a distance.
+        """Return a join's distant matches, or None if the distance between rows is limited.
 
         Raises:
-            TidegateError: The condition reads columns of both sides.
+            TidegateError: The condition reads columns from both sides.
         """
         if plan.time is None:
             return None
@@ -73,8 +73,8 @@ class DistantMatches:
             return None
         of_left, of_right = plan.condition_columns
         if of_left and of_right:
-            message = "tasks: in this asof_join, where reads columns of both sides, so that any "
-            message += "right row may match, at any distance in time; "
+            message = "tasks: in this asof_join, where reads columns of both sides, so any "
+            message += "right row may match, however distant in time; "
             message += "give a tolerance, or call the function itself"
             raise tidegate.TidegateError(message)
         backwards = tuple(end for end in (False, True) if ends[end] is None)
@@ -82,15 +82,15 @@ class DistantMatches:
         return DistantMatches(keys, backwards, 0, 0, where, "a tolerance")
 
     def carries(self, side: Side, slices: int, folder: str) -> tuple[Carry, ...]:
-        """Return the carries of right rows into slices, whose files are in a folder."""
+        """Return the carries that bring right rows into each slice; `folder` has their files."""
         return tuple(
             Carry(folder, "after" if one else "before", slices, side.schema, self.keys, one)
             for one in self.backwards
         )
 
     def stages(self, side: Side, cut: Integers) -> list[Sequence[Preparation]]:
-        """Return the preparations for a side and its carries, stage by stage."""
-        # Carried rows end where the rows begin that a slice reads itself.
+        """Return the preparation steps for a side and its carries, stage by stage."""
+        # The carried rows end where the rows that a slice reads itself begin.
         moved = Ranges.of(cut, self.lower, self.lower, own=False)
         reads = moved.reads(side.groups.first, side.groups.last)
         right = replace(side, reads=reads, reach=None, carries=())
@@ -105,7 +105,7 @@ class DistantMatches:
         return [Stage(numbers, found), *merging(carries)]
 
     def notes(self, side: Side, stages: Sequence[Sequence[Preparation]]) -> list[str]:
-        """Explain the preparations."""
+        """Explain the preparation steps."""
         name, groups, carries = side.source.name, side.groups, side.carries
         each = -(-int(groups.size.sum()) // max(1, int(groups.rows.sum())))
         names = {False: "the last before", True: "the first after"}
@@ -113,18 +113,17 @@ class DistantMatches:
         merges = sum(map(len, stages[1:]))
         files = sum(one.files for one in carries)
         entries = sum(one.levels for one in carries)
-        first = (
-            f"  prepare    {len(stages[0]):,} preparations read {name} once more to find one row "
-        )
-        first += f"per key, {kept} each slice; {merges:,} merge these rows, in {len(stages)} stages"
+        first = f"  prepare    {len(stages[0]):,} preparation steps read {name} once more to find "
+        first += f"one row per key, {kept} each slice; "
+        first += f"{merges:,} merge these rows, in {len(stages)} stages"
         second = f"  scratch    {files:,} files, each with at most one row per key, about {each:,} "
-        second += f"bytes per row; a task reads up to {entries}"
+        second += f"bytes per row; a task reads up to {entries} of these files"
         return [first, second]
 
 
 @dataclass(frozen=True)
 class KeepRows:
-    """A preparation that keeps one row per key of a slice's rows."""
+    """A preparation step that keeps one row per key from a slice."""
 
     rows: Rows
     number: int
@@ -135,7 +134,8 @@ class KeepRows:
         """Write the rows to carry.
 
         Raises:
-            TidegateError: A file has changed since the plan was made, or cannot be read or written.
+            TidegateError: A file has changed since the plan was created, or cannot be read or
+                written.
         """
         rows = self.rows.read()
         if self.where is not None and rows.num_rows:

@@ -1,4 +1,4 @@
-"""Divides the inputs of a call into slices; sorts row groups that too many tasks would read."""
+"""Divides a call's inputs into slices; sorts row groups that too many tasks would read."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ class Input:
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The shortest and the longest possible length of the rows in each row group."""
+        """The minimum and maximum possible row lengths in each row group."""
         longest = lengths(self.groups.first, self.groups.until)
         return np.zeros_like(longest), longest
 
 
 @dataclass(frozen=True)
 class Sorting:
-    """Where to sort rows, and in files of which size."""
+    """The folder for sorted files, and their target size."""
 
     scratch: str | None
     target: Target
     identity: bytes
-    """Distinguishes the call from others with the same files."""
+    """Distinguishes the call from other calls over the same files."""
 
 
 @dataclass(frozen=True)
 class Division:
-    """The slices of a call, and what has to be sorted first."""
+    """The slices of a call, and the stages that sort rows first."""
 
     cut: Integers
     sides: list[Side]
@@ -77,16 +77,16 @@ def divided(
     sorting: Sorting,
     grid: tuple[int, int] = (1, 0),
 ) -> Division:
-    """Divide the inputs of a call into slices.
+    """Divide a call's inputs into slices.
 
     Args:
         inputs: The inputs.
-        access: Returns what tasks read from each input, given the borders of the slices.
-        sorting: Where to sort rows.
-        grid: The possible borders, as a step and an offset.
+        access: Returns what tasks read from each input, given the slice boundaries.
+        sorting: The folder for sorted files, and their target size.
+        grid: The possible boundaries, as a step and an offset.
 
     Raises:
-        TidegateError: Row groups have to be sorted, but no folder is given.
+        TidegateError: Row groups have to be sorted, but no scratch folder is given.
     """
     every = [one.groups for one in inputs]
     target = bytes_per_slice(sorting.target, every)
@@ -127,14 +127,14 @@ def _often_read(one: Input, of: Access) -> np.ndarray:
 
 
 def _sample(one: Input, some: np.ndarray) -> Sample | None:
-    """Return a sample of the row groups to sort, or None if there are none."""
+    """Return a sample of the row groups to sort, or None if there are no such row groups."""
     if not some.any():
         return None
     return Sample.of(one.source, one.groups, one.times, np.flatnonzero(some))
 
 
 def _spread(groups: Groups, some: np.ndarray, sample: Sample) -> Groups:
-    """Replace row groups by those of a sample, which are narrow in time."""
+    """Replace row groups with a sample's row groups, which have short time spans."""
     return _together([groups.at(~some), sample.bins(int(groups.size[some].sum()))])
 
 
@@ -161,7 +161,7 @@ def _chunks(groups: Groups, some: Integers, target: int) -> Iterator[Integers]:
 
 
 def _name_of(identity: bytes, target: int, cut: Integers, inputs: Sequence[Input]) -> str:
-    """Return a name for the sorted files that changes whenever their rows may change."""
+    """Return a name for the sorted files; the name changes whenever their rows may change."""
     state = blake2b(identity, digest_size=8)
     state.update(f"{target}\0".encode() + cut.tobytes())
     for one in inputs:
@@ -171,7 +171,7 @@ def _name_of(identity: bytes, target: int, cut: Integers, inputs: Sequence[Input
 
 
 def _folder(given: str) -> str:
-    """Return a path or URL that is valid in a process with another working directory."""
+    """Return a path or URL that is also valid in processes with another working directory."""
     place = place_of(given, mapped=False)
     is_local = isinstance(place.filesystem, pafs.LocalFileSystem)
     return str(Path(place.path).absolute()) if is_local else given
@@ -181,16 +181,16 @@ def _without_scratch(one: Input, of: Access) -> TidegateError:
     groups = one.groups
     reads = of.reads(groups, *one.lengths)
     times = reads.sums(groups.size).sum() / groups.size.sum()
-    message = f"{one.source.name}: its row groups contain rows of many slices of time, or long "
+    message = f"{one.source.name}: its row groups contain rows from many time slices, or long "
     message += f"rows, so the tasks would read it {times:.2g} times; give scratch, an existing "
-    message += "folder that all processes can access, so that preparations can sort these rows, "
-    message += "or increase target"
+    message += "folder that all processes can access, so that preparation steps can sort these "
+    message += "rows, or increase target"
     return TidegateError(message)
 
 
 @dataclass(frozen=True)
 class Preparing:
-    """Sorts some row groups of an input."""
+    """Prepares to sort some of an input's row groups."""
 
     input: Input
     access: Access
@@ -198,19 +198,19 @@ class Preparing:
     sample: Sample
     folder: str
     name: str
-    """The beginning of the names of the sorted files."""
+    """The prefix of the sorted files' names."""
 
     def _name(self, number: int) -> str:
         return f"{self.name}-{number:06d}.parquet"
 
     def _cells_of(self, chunk: Integers) -> tuple[Cells, tuple[int, int, int]]:
-        """Return the cells of the rows in some row groups, and the limits of their times."""
+        """Return the cells for some row groups, and the limits of the row times."""
         groups = self.input.groups
         first, last = int(groups.first[chunk].min()), int(groups.last[chunk].max())
         return self.cells.within(first, last), (first, last, int(groups.until[chunk].max()))
 
     def sorters(self, chunks: Sequence[Integers]) -> Iterator[Sorter]:
-        """Yield a preparation for each chunk."""
+        """Yield a preparation step for each chunk."""
         one = self.input
         starts = _starts(one.groups)
         for number, chunk in enumerate(chunks):
@@ -230,11 +230,11 @@ class Preparing:
             yield Sorter(self._name(number), self.folder, rows, self._cells_of(chunk)[0])
 
     def side(self, some: np.ndarray, chunks: Sequence[Integers]) -> Side:
-        """Return the side whose rows have been sorted.
+        """Return the side as it is after sorting.
 
         Args:
-            some: Which row groups are sorted.
-            chunks: The numbers of the row groups that each preparation sorts.
+            some: A mask of the row groups to sort.
+            chunks: For each preparation step, the numbers of the row groups that it sorts.
         """
         one, of = self.input, self.access
         rest = one.groups.at(~some)
@@ -268,11 +268,11 @@ class Preparing:
 
     @cached_property
     def _times(self) -> list[Integers]:
-        """The times of the sample, for each class of the cells."""
+        """The sample's times in each length class."""
         return self.sample.by_length(self.cells.limits)
 
     def _groups(self, number: int, chunk: Integers) -> Groups:
-        """Estimate the row groups of a sorted file."""
+        """Estimate the row groups in a sorted file."""
         groups = self.input.groups
         cells, limits = self._cells_of(chunk)
         first, last, until = cells.spans(*limits)
@@ -287,5 +287,5 @@ class Preparing:
 
 
 def _starts(groups: Groups) -> Integers:
-    """Return the positions in the input of the first row of each row group."""
+    """Return the position of each row group's first row in the input."""
     return np.cumsum(groups.rows) - groups.rows

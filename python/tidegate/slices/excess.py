@@ -1,4 +1,4 @@
-"""Decides which row groups to sort, because too many tasks would read them."""
+"""Decides which row groups to sort: those that too many tasks would read."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from tidegate.slices.footers import Groups, Integers
 
 EXCESS = 2
-"""An input is sorted only if the tasks would read more than this many times its bytes."""
+"""An input is sorted only if the tasks would read more than this multiple of its size."""
 
 SORTING = 2
-"""The cost of sorting a row group: it is read and written once."""
+"""The cost of sorting a row group, which is read once and written once."""
 
 POINTS = 16
-"""The number of times, in the span of a row group, for which to count the tasks."""
+"""The number of points in time, within a row group's span, at which to count the tasks."""
 
 
 def often_read(groups: Groups, reads: Reads, ranges: Ranges) -> np.ndarray:
-    """Return which row groups to sort; none if this would not save reading.
+    """Return which row groups to sort; none if sorting would not reduce reads.
 
     Args:
         groups: The row groups of an input.
         reads: The row groups that each task would read.
-        ranges: The times of the rows that each task needs.
+        ranges: The range of row times that each task needs.
     """
     count = np.bincount(reads.group, minlength=len(groups))
     if (count * groups.size).sum() <= EXCESS * groups.size.sum():
@@ -43,7 +43,7 @@ def often_read(groups: Groups, reads: Reads, ranges: Ranges) -> np.ndarray:
 
 
 def _between(first: Integers, last: Integers, share: float) -> Integers:
-    """Return times that divide spans in a ratio; exact enough to count tasks."""
+    """Return times that divide spans in a given ratio; precise enough for counting tasks."""
     half = first // 2 * (1 - share) + last // 2 * share
     found: Integers = np.clip(half.astype(np.int64), first // 2, last // 2) * 2
     return np.clip(found, first, last)

@@ -1,4 +1,4 @@
-"""The Parquet files that tasks read: those of an input, and those that a first stage writes."""
+"""The Parquet files that tasks read: input files, and files that a first stage writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALL = pc.scalar(True)  # noqa: FBT003 - pyarrow's own
 
 @dataclass(frozen=True)
 class File:
-    """A Parquet file, as it was when the plan was made."""
+    """A Parquet file, as it was when the plan was created."""
 
     path: str
     name: str
@@ -34,10 +34,10 @@ class File:
     filesystem: pafs.FileSystem
     size: int | None
     modified: int | None
-    """The time of the last modification, in nanoseconds, if the file system reports it."""
+    """The last modification time in nanoseconds, if the file system reports it."""
 
     values: pc.Expression
-    """The values of the columns that folder names encode."""
+    """The column values that folder names encode."""
 
     @property
     def identity(self) -> str:
@@ -45,14 +45,15 @@ class File:
         return f"{self.path}\0{self.size}\0{self.modified}\0"
 
     def check(self) -> None:
-        """Raise an error if the file is no longer the file for which the plan was made."""
+        """Raise an error if the file has been changed or removed since the plan was created."""
         found = self._found()
         if found.type == pafs.FileType.NotFound:
-            message = f"{self.name}: the file has been removed since the plan was made; "
-            message += "make a new plan"
+            message = f"{self.name}: the file has been removed since the plan was created; "
+            message += "create a new plan"
             raise TidegateError(message)
         if (found.size, found.mtime_ns) != (self.size, self.modified):
-            message = f"{self.name}: the file has changed since the plan was made; make a new plan"
+            message = f"{self.name}: the file has changed since the plan was created; "
+            message += "create a new plan"
             raise TidegateError(message)
 
     def _found(self) -> pafs.FileInfo:
@@ -62,13 +63,13 @@ class File:
     def batches(
         self, numbers: Sequence[int], schema: pa.Schema, where: pc.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in some row groups, in the order of the file."""
+        """Yield the rows in some row groups, in file order."""
         yield from self._batches(self._fragment(), numbers, schema, where)
 
     def by_row_group(
         self, numbers: Sequence[int], schema: pa.Schema
     ) -> Iterator[Iterator[pa.RecordBatch]]:
-        """Yield the rows of each of these row groups."""
+        """Yield the rows in these row groups, one row group at a time."""
         whole = self._fragment()
         return (self._batches(whole, [number], schema, None) for number in numbers)
 
@@ -99,15 +100,15 @@ class File:
 
 
 class PreparedFile(File):
-    """A file that a preparation writes.
+    """A file that a preparation step writes.
 
-    The name of the file depends on the plan and the input, so a file with this name has the rows
-    that the plan expects.
+    The file name depends on the plan and the input, so a file with this name contains the rows that
+    the plan expects.
     """
 
     @staticmethod
     def at(address: str) -> PreparedFile:
-        """Return the file that a preparation writes to a path or URL."""
+        """Return the file that a preparation step writes to a path or URL."""
         place = place_of(address, mapped=False)
         return PreparedFile(place.path, place.address, place.filesystem, None, None, ALL)
 
@@ -115,5 +116,5 @@ class PreparedFile(File):
         """Raise an error if the file has not been written."""
         if self._found().type == pafs.FileType.NotFound:
             message = f"{self.name}: the file has not been written yet or has been removed; "
-            message += "run all objects in each of the plan's stages, one stage after the other"
+            message += "run all objects in the plan's stages, stage by stage"
             raise TidegateError(message)

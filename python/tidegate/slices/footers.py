@@ -1,6 +1,6 @@
-"""The Parquet files of an input, and what their footers say about each row group.
+"""An input's Parquet files, and the row group metadata in their footers.
 
-If the footer of a file does not contain the times of a row group, its time columns are read.
+If a file's footer does not contain the times of a row group, the row group's time columns are read.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Integers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 UNKNOWN = -(1 << 100)
-"""A time before all times in nanoseconds, for rows without a time."""
+"""A value before all times in nanoseconds, used for rows without a time."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """The columns that contain the times of a side, and the unit in which they are compared."""
+    """The time columns of a side, and the unit in which times are compared."""
 
     first: str
     until: str
-    """The column of the latest time at which a row may match: the time itself, or the end."""
+    """The column with the latest time at which a row may match: its time or its end."""
 
     step: int
     """The number of nanoseconds per unit, or 1 for integers."""
@@ -54,15 +54,15 @@ class Source:
     """An input that consists of Parquet files."""
 
     name: str
-    """The name of the argument, as shown in messages."""
+    """The argument name to show in messages."""
 
     schema: pa.Schema
     files: Sequence[File]
     where: pc.Expression | None
-    """The filter of a dataset; rows that do not match it do not belong to the input."""
+    """A dataset's filter; rows that do not satisfy it do not belong to the input."""
 
     subsets: Sequence[Sequence[int] | None]
-    """For each file, the row groups that belong to the input; None for all."""
+    """For each file, the row groups that belong to the input; None for all row groups."""
 
     @staticmethod
     def of(given: object, name: str) -> Source:
@@ -70,7 +70,7 @@ class Source:
 
         Raises:
             TidegateError: The input does not consist of Parquet files, or a file cannot be read.
-            TypeError: The type of the input is not supported.
+            TypeError: The input type is not supported.
         """
         if isinstance(given, Source):
             return given
@@ -107,7 +107,7 @@ class Source:
             times: The columns that contain the times.
 
         Raises:
-            SchemaError: A file has different columns than the first one, or a time is null.
+            SchemaError: A file's columns differ from those of the first file, or a time is null.
             TidegateError: A file cannot be read.
         """
         width = len(fields(Groups))
@@ -153,7 +153,7 @@ class Source:
             yield at, number, group.num_rows, size, *(_in(time, times.step) for time in found)
 
     def _read_spans(self, file: File, number: int, times: Times) -> tuple[Span, Span]:
-        """Find the earliest and latest times of a row group by reading its time columns."""
+        """Find the earliest and latest times in a row group by reading its time columns."""
         names = [*dict.fromkeys((times.first, times.until))]
         schema = pa.schema([self.schema.field(name) for name in names])
         found: dict[str, list[Span]] = {name: [] for name in names}
@@ -184,7 +184,7 @@ class Source:
 
 
 def _span_of_folder(value: object, kind: pa.DataType) -> Span:
-    """Return the time in all rows of a file whose folder name encodes it."""
+    """Return the time shared by all rows of a file, as encoded in its folder name."""
     time = pa.scalar(value, kind)
     if pa.types.is_date32(kind):
         time = time.cast(pa.int32())
@@ -214,7 +214,7 @@ def _span(
 
 
 def _in(time: int, step: int) -> int:
-    """Convert a time, which may be out of range, to a unit of `step` nanoseconds."""
+    """Convert a time to a unit of `step` nanoseconds, and clamp it to the 64-bit range."""
     return min(max(time // step, LOWEST), HIGHEST)
 
 
@@ -225,7 +225,7 @@ def _not_parquet(name: str) -> TidegateError:
 
 
 def _files(fragments: Sequence[ds.ParquetFileFragment], names: Sequence[str]) -> list[File]:
-    """Return the files of fragments that belong to the same dataset."""
+    """Return the files behind some fragments of the same dataset."""
     if not fragments:
         return []
     filesystem = fragments[0].filesystem
@@ -242,20 +242,20 @@ def _files(fragments: Sequence[ds.ParquetFileFragment], names: Sequence[str]) ->
 
 @dataclass(frozen=True)
 class Groups:
-    """What the footers say about each row group; each array has one entry per row group."""
+    """The row group metadata from the footers; each array has one entry per row group."""
 
     file: Integers
     number: Integers
     rows: Integers
     size: Integers
-    """The uncompressed size in bytes of the columns that tasks read."""
+    """The uncompressed size, in bytes, of the columns that tasks read."""
 
     first: Integers
     last: Integers
-    """The earliest and the latest time. Rows without a time are treated as the earliest."""
+    """The earliest and latest times. Rows without a time are treated as earlier than all others."""
 
     until: Integers
-    """The latest time at which a row may match: the latest time, or the latest end."""
+    """The latest time at which a row may match: the latest row time or row end."""
 
     def __len__(self) -> int:
         """Return the number of row groups."""

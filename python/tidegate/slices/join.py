@@ -1,8 +1,8 @@
-"""Plans and runs joins in slices of time.
+"""Plans and runs joins in time slices.
 
 A left row belongs to the slice that contains its time, and the slice's task finds all of its pairs.
-An unmatched right row belongs to the slice that contains its own time. If the result includes such
-rows, a task also reads the left rows within their reach, which belong to other slices.
+An unmatched right row belongs to the slice that contains its time. If the result includes such
+rows, a task also reads the left rows from other slices that its right rows can reach.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def planned(
     """Divide a join into tasks.
 
     Raises:
-        TidegateError: An input does not consist of Parquet files, rows may match at any distance in
-            time, or preparations are needed but no scratch folder is given.
+        TidegateError: An input does not consist of Parquet files, matching rows may be any distance
+            apart in time, or preparation steps are needed but no scratch folder is given.
     """
     sources = Source.of(left, "left"), Source.of(right, "right")
     plan = query.plan(sources[0].schema, sources[1].schema)
@@ -84,7 +84,7 @@ def planned(
 def _times(
     query: JoinQuery, plan: JoinPlan, distant: DistantMatches | None
 ) -> tuple[tuple[Times, Times], tuple[int, int]]:
-    """Return the time columns of both sides, and the reach of a left row."""
+    """Return both sides' time columns, and the reach of a left row."""
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if plan.intervals is not None:
         columns = plan.intervals
@@ -92,7 +92,7 @@ def _times(
         left, right = (Times(start, end, step, nullable=True) for start, end in columns)
         return (left, right), (0, 0)
     if plan.time is None:
-        message = f"tasks: {query.function} joins by values that have no order in time; "
+        message = f"tasks: {query.function} joins by values that are not ordered by time; "
         message += "give a time-based window, or call the function itself"
         raise tidegate.TidegateError(message)
     (left_on, right_on), (lower, upper) = plan.time
@@ -118,7 +118,7 @@ def _finest(schemas: list[pa.Schema], columns: tuple[tuple[str, ...], ...]) -> i
 
 
 def _advice(function: str) -> str:
-    """Return what to write so that rows match only within a distance in time."""
+    """Return which argument limits the distance in time between matching rows."""
     known = {"asof_join": "a tolerance", "window_join": 'a time-based window, such as window="5s"'}
     known["band_join"] = known["window_join"]
     return known.get(function, "bounds that are the same for all rows")
@@ -131,10 +131,10 @@ class JoinWork:
     query: JoinQuery
     names: tuple[str, ...]
     marks: bool
-    """Whether rows from other slices are marked, because some of them may remain unmatched."""
+    """Whether columns mark the rows that belong to the slice; needed for unmatched right rows."""
 
     def batches(self, tables: list[pa.Table], _own: Range) -> Iterator[pa.RecordBatch]:
-        """Yield the pairs and the unmatched rows that belong to a slice."""
+        """Yield the pairs and unmatched rows that belong to a slice."""
         right, left = tables.pop(), tables.pop()
         query = self.query.replace(columns=[*self.names, LEFT, RIGHT]) if self.marks else self.query
         with query.batches(left, right) as batches:
@@ -143,7 +143,7 @@ class JoinWork:
                 yield self._at_home(batch) if self.marks else batch
 
     def _at_home(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the pairs whose left row is at home, and unmatched rows that are at home."""
+        """Return the pairs whose left row belongs to the slice, and the slice's unmatched rows."""
         left, right = batch.column(LEFT), batch.column(RIGHT)
         at_home = left.fill_null(False)  # noqa: FBT003 - pyarrow's own
         if left.null_count:

@@ -1,8 +1,8 @@
-"""Finds the last or the first row of each key in a table.
+"""Finds the first or last row for each key in a table.
 
-If two keys are equal, tidegate may still store them as different bytes, such as 0.0 and -0.0. Such
-keys each have a row in the result. Rows are found by sorting and grouping, in a time that does not
-depend on the number of rows per key.
+Equal keys may have different representations, such as 0.0 and -0.0. The result contains one row for
+each representation. Rows are found by sorting and grouping, so the time does not depend on the
+number of rows per key.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ def last_rows(
     first: bool = False,
     nulls: bool = False,
 ) -> pa.Table:
-    """Return the last row of each key, in time order.
+    """Return the last row for each key, in time order.
 
     Args:
         rows: The rows.
         keys: The key columns; without keys, a single row is returned.
-        times: The times of the rows; None if the rows are in time order.
-        first: Whether to return the first row of each key instead.
-        nulls: Whether rows with a null key form a separate key. Otherwise, these rows are not
-            returned.
+        times: The row times; None if the rows are in time order.
+        first: Whether to return the first row for each key instead.
+        nulls: Whether null counts as a key. If not, rows with a null key are omitted.
 
     Example:
         >>> rows = pa.table({"k": ["a", "b", "a", None], "x": [1, 2, 3, 4]})
@@ -64,7 +63,7 @@ def last_rows(
 def _ranks(
     rows: pa.Table, keys: Sequence[str], order: Integers | None, *, first: bool, nulls: bool
 ) -> Integers:
-    """Return the positions in time order of the rows to return."""
+    """Return the positions, in time order, of the rows to keep."""
     count = rows.num_rows
     if not keys:
         return np.arange(count)[:1] if first else np.arange(count)[-1:]
@@ -97,7 +96,7 @@ _WORDS = {pa.int64(), pa.uint64(), pa.float64()}
 
 
 def _mixed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Distribute 64-bit words over their range.
+    """Distribute 64-bit words over their entire range.
 
     pyarrow groups words with many trailing zeros, such as whole floats, a hundred times slower.
     """
@@ -109,7 +108,7 @@ def _mixed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return integers in place of the values of a dictionary column."""
+    """Replace the values of a dictionary column with integers."""
     chunks = column.chunks
     # Each chunk may have a different dictionary.
     nothing = pa.array([], column.type.value_type)

@@ -1,8 +1,8 @@
-"""Layers: additional tasks of an overlap join, for rows that are longer than most.
+"""Layers: additional tasks in an overlap join, for rows that are longer than most.
 
-A task finds all partners of its rows, so it reads the other side as far as the longest of them
-reaches. To keep this distance short, the tasks of slices process only short rows. Each layer
-processes the rows whose lengths are in a certain range, in slices about as wide as these rows.
+To find all partners of its rows, a task reads the other side as far as its longest row reaches. To
+keep this distance short, slice tasks process only short rows. Each layer processes rows in a
+certain length range, in slices about as wide as these rows are long.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ NONE = Range(1, 0)
 
 @dataclass(frozen=True)
 class Own:
-    """The rows of an input that belong to a task."""
+    """The input rows that belong to a task."""
 
     times: Range
     lengths: tuple[int, int] | None = None
-    """The lengths of the shortest and the longest of these rows; None for any lengths."""
+    """The minimum and maximum lengths of these rows; None for any length."""
 
     only: bool = False
-    """Whether the task reads no other rows of the input."""
+    """Whether the task reads no other rows from the input."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The rows of one side that an additional task processes."""
+    """The rows from one side that an additional task processes."""
 
     side: int
     own: Range
-    """The times of the rows."""
+    """The time range of the rows."""
 
     shortest: int
     longest: int
-    """The lengths of the rows, both ends inclusive."""
+    """The inclusive range of row lengths."""
 
     is_likely: bool
-    """Whether there are probably such rows. If there are none, the task reads nothing else."""
+    """Whether such rows are likely to exist. If none exist, the task reads nothing else."""
 
     def of(self, side: int) -> Own:
-        """Return the rows of a side that belong to the task."""
+        """Return the rows from a side that belong to the task."""
         if side == self.side:
             return Own(self.own, (self.shortest, self.longest), only=True)
         return Own(NONE)
@@ -62,10 +62,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layers:
-    """The additional tasks of a plan."""
+    """The additional tasks in a plan."""
 
     limit: int
-    """The length of the longest row that the tasks of slices process."""
+    """The length of the longest row that the slice tasks process."""
 
     tasks: tuple[Layer, ...]
     """Ordered by side, then by length, then by time."""
@@ -76,13 +76,13 @@ class Access:
     """The rows that each task reads from one side."""
 
     ranges: Ranges
-    """The times that each task reads: the slices in time order, and then the layers."""
+    """The time range that each task reads: slice tasks in time order, followed by layers."""
 
     is_own: bool = False
     """Whether tasks read only rows that belong to their slices."""
 
     cells: Cells | None = None
-    """The cells into which to sort rows; None for those of the slices."""
+    """The cells into which to sort rows; None to derive them from the ranges."""
 
     layers: Layers | None = None
     side: int = 0
@@ -94,7 +94,7 @@ class Access:
 
     @property
     def needed(self) -> Ranges:
-        """The times at which tasks need all rows, not only those of certain lengths."""
+        """The time ranges in which tasks need all rows, not only rows of certain lengths."""
         every = np.arange(len(self.ranges.first))
         if self.layers is not None:
             own = [False] * self.slices + [one.side == self.side for one in self.layers.tasks]
@@ -105,9 +105,9 @@ class Access:
         """Return the row groups that each task reads.
 
         Args:
-            groups: The row groups of the side.
-            shortest: The length of the shortest row that each row group may contain.
-            longest: The length of the longest row that each row group may contain.
+            groups: The side's row groups.
+            shortest: The minimum possible row length in each row group.
+            longest: The maximum possible row length in each row group.
         """
         until = groups.last if self.is_own else groups.until
         if self.layers is None:
@@ -133,6 +133,6 @@ class Access:
 
 
 def lengths(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Return the lengths of spans as 64-bit integers without sign; 0 for a negative length."""
+    """Return the lengths of spans as unsigned 64-bit integers; 0 for negative lengths."""
     found: np.ndarray = np.where(last > first, last.view(np.uint64) - first.view(np.uint64), 0)
     return found.astype(np.uint64)

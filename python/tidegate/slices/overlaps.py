@@ -1,7 +1,8 @@
-"""Determines what the tasks of an overlap join read, and which rows get a layer.
+"""Determines what the tasks of an overlap join read, and assigns long rows to layers.
 
-The lengths of rows are divided into classes, each four times as long as the one before. The tasks
-of a class process slices about as wide as its rows, so each class reads the other side about twice.
+Rows are divided into classes by length. The length limit of each class is four times that of the
+previous class. Each class has tasks for slices about as wide as its rows are long, so each class
+reads the other side about twice.
 """
 
 from __future__ import annotations
@@ -27,35 +28,35 @@ if TYPE_CHECKING:
     from tidegate.slices.footers import Groups, Integers
 
 FACTOR = 4
-"""How many times as long the rows of a class are as those of the class before."""
+"""The ratio of each class's length limit to that of the previous class."""
 
 LONGEST = (1 << 64) - 1
-"""The greatest difference of two 64-bit integers."""
+"""The largest possible difference between two signed 64-bit integers."""
 
 LIMITS = (4, 1, 1 / 4)
-"""The limits of the first class to consider, relative to the width of a slice."""
+"""The length limits to try for the first class, relative to the slice width."""
 
 GAIN = 0.9
-"""More layers are used only if they reduce the bytes to read to this share."""
+"""More layers are used only if they reduce the number of bytes to read below this fraction."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Classes of lengths, and the slices of each class."""
+    """Length classes, and the slices of each class."""
 
     limits: tuple[int, ...]
-    """The length of the longest row of each class."""
+    """The maximum row length in each class."""
 
     cuts: tuple[Integers, ...]
-    """The borders of each class's slices."""
+    """The slice boundaries of each class."""
 
     @staticmethod
     def of(cut: Integers, limit: int, longest: int) -> Classes:
         """Return classes for all rows.
 
         Args:
-            cut: The borders of the plan's slices.
-            limit: The length of the longest row in the first class.
+            cut: The plan's slice boundaries.
+            limit: The maximum row length in the first class.
             longest: The length of the longest row.
         """
         limits, cuts = [max(limit, 0)], [cut]
@@ -66,7 +67,7 @@ class Classes:
 
 
 def _merged(cuts: list[int], width: int) -> Iterator[int]:
-    """Omit borders so that slices between two borders have at least a certain width."""
+    """Omit boundaries so that every slice between two boundaries has a certain minimum width."""
     last = None
     for time in cuts:
         if last is None or time - last >= width:
@@ -76,7 +77,7 @@ def _merged(cuts: list[int], width: int) -> Iterator[int]:
 
 @dataclass
 class Overlaps:
-    """The rows that the tasks of an overlap join read."""
+    """The rows that an overlap join's tasks read."""
 
     inputs: Sequence[Input]
     marks: bool
@@ -86,7 +87,7 @@ class Overlaps:
         """Return what the tasks read from each side.
 
         Args:
-            cut: The borders of the slices.
+            cut: The slice boundaries.
         """
         width, longest = self._width(cut), int(max(some.max(initial=0) for some in self._longest))
         classes = Classes.of(cut, width // FACTOR, longest)
@@ -115,12 +116,12 @@ class Overlaps:
 
     @cached_property
     def _longest(self) -> list[np.ndarray]:
-        """The length of the longest row that each row group may contain."""
+        """The maximum possible row length in each row group."""
         return [lengths(one.groups.first, one.groups.until) for one in self.inputs]
 
     @cached_property
     def _samples(self) -> list[np.ndarray]:
-        """The lengths of some rows of each side."""
+        """A sample of the row lengths on each side."""
         return [
             Sample.of(one.source, one.groups, one.times, np.arange(len(one.groups))).length
             if len(one.groups)
@@ -129,7 +130,7 @@ class Overlaps:
         ]
 
     def _ends(self, side: int, own: Ranges, some: np.ndarray | slice) -> Integers:
-        """Return the latest end of the rows of each slice; LOWEST if there are none."""
+        """Return the latest row end in each slice, or LOWEST for a slice without rows."""
         groups = self.inputs[side].groups.at(some)
         mine = own.reads(groups.first, groups.last)
         found = [groups.until[mine.of(at)].max(initial=LOWEST) for at in range(len(own.first))]
@@ -137,7 +138,7 @@ class Overlaps:
 
     def _without_layers(self, cut: Integers) -> list[Access]:
         own = Ranges.of(cut, 0, 0, own=True)
-        # A row overlaps the rows of a slice only if it starts before the last of them ends.
+        # A row overlaps rows in a slice only if it starts before the last of them ends.
         left, right = (
             Ranges(own.first, np.maximum(own.last, self._ends(1 - side, own, slice(None))))
             for side in (0, 1)
@@ -169,7 +170,7 @@ class Overlaps:
         ]
 
     def _layer(self, side: int, classes: Classes, at: int) -> tuple[Ranges, Ranges, list[Layer]]:
-        """Return the slices of a class, what they read from the other side, and their tasks."""
+        """Return a class's slices, the ranges they read from the other side, and their tasks."""
         shortest, longest = classes.limits[at - 1] + 1, classes.limits[at]
         own = Ranges.of(classes.cuts[at], 0, 0, own=True)
         some = self._longest[side] >= shortest
@@ -188,7 +189,7 @@ class Overlaps:
         return own, _halo(own, ends, longest), layers
 
     def _cost(self, found: Sequence[Access]) -> np.ndarray:
-        """Estimate how many times the tasks read each side if rows are sorted where necessary."""
+        """Estimate how many times the tasks read each side, assuming rows are sorted as needed."""
         costs = []
         for one, of_side in zip(self.inputs, found, strict=True):
             if of_side.layers is None:
@@ -204,21 +205,21 @@ class Overlaps:
 
 
 def _halo(own: Ranges, ends: Integers, longest: int) -> Ranges:
-    """Return what slices read from the other side for rows of a limited length."""
+    """Return the ranges that slices read from the other side, given a limit on row length."""
     reach = np.minimum(ends, moved(own.last, min(longest, HIGHEST), HIGHEST))
     last: Integers = np.maximum.accumulate(np.maximum(own.last, reach))
     return Ranges(own.first, last)
 
 
 def _cells(classes: Classes, of_side: Access) -> Cells:
-    """Return cells for each class; those of the first class fit the slices."""
+    """Return the cells for each class; those for the first class match the slices."""
     ranges = of_side.ranges.those(slice(of_side.slices))
     return Cells((ranges.cuts(classes.cuts[0]), *classes.cuts[1:]), classes.limits)
 
 
 @dataclass(frozen=True)
 class Density:
-    """How the bytes of an input are distributed over time."""
+    """The distribution of an input's bytes over time."""
 
     origin: int
     last: int
@@ -226,7 +227,7 @@ class Density:
 
     @staticmethod
     def of(groups: Groups) -> Density:
-        """Assume that the rows of a row group are evenly distributed."""
+        """Assume that each row group's rows are evenly distributed over time."""
         timed = groups.at(groups.first > LOWEST)
         if not len(timed):
             return Density(0, 0, Curve(np.zeros(1), np.zeros(1)))
@@ -236,7 +237,7 @@ class Density:
         return Density(origin, int(timed.last.max()), curve)
 
     def share(self, ranges: Ranges) -> np.ndarray:
-        """Return the share of the bytes in each range of times."""
+        """Return the share of the bytes in each time range."""
         first, last = (
             (np.clip(some, self.origin, self.last) - self.origin).astype(float)
             for some in (ranges.first, ranges.last)

@@ -1,4 +1,4 @@
-"""The plan of a call: its tasks, and how they divide the work.
+"""A task plan: the tasks of a call, and how they divide the work.
 
 Examples use this plan:
 
@@ -47,24 +47,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sorted:
-    """The rows of an input that a first stage sorts."""
+    """The input rows that a first stage sorts."""
 
     groups: Groups
-    """The row groups of the input."""
+    """The input's row groups."""
 
     some: np.ndarray
-    """Which of them are sorted."""
+    """A mask of the row groups that are sorted."""
 
     files: tuple[File, ...]
-    """The files of the input, followed by the sorted files."""
+    """The input files, followed by the sorted files."""
 
     starts: Integers
-    """The position in the input of the first row of each row group of the side; 0 in sorted files,
-    which contain the position of each row."""
+    """The position of each row group's first row in the input; 0 for sorted files, which contain
+    the position of each row."""
 
 
 RESULT = re.compile(r"([0-9a-f]{12})-\d{6,}\.parquet")
-"""The name of a file that a task writes: the identity of the plan, and the number of the task."""
+"""The name of a task's result file: the plan's identifier and the task number."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,18 @@ class Side:
     times: Times
     reads: Reads
     reach: Ranges | None
-    """The times of the rows that each slice reads in addition to its own; None for no others."""
+    """The time range of the additional rows that each slice reads; None for no additional rows."""
 
     home: str | None = None
     sorted: Sorted | None = None
-    """Which rows are sorted first; None if tasks read only the input's own files."""
+    """The rows that are sorted first; None if tasks read only the input files."""
 
     carries: tuple[Carry, ...] = ()
-    """Carries from which each slice reads rows of other slices."""
+    """Carries that supply each slice with rows from other slices."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that a task reads."""
+        """The columns that a task reads."""
         return self._stored if self.sorted is None else widened(self._stored)
 
     @property
@@ -130,7 +130,7 @@ class Side:
 
 
 class Tasks(Sequence[Task]):
-    """Tasks of a plan. Each task is created when it is accessed."""
+    """A plan's tasks. Each task is created when it is accessed."""
 
     def __init__(self, plan: TaskPlan, numbers: Sequence[int]) -> None:
         self._plan = plan
@@ -151,14 +151,14 @@ class Tasks(Sequence[Task]):
 
 
 class Preparation(Protocol):
-    """Work that has to be done before the tasks can run; writes files that tasks read."""
+    """A step that must run before the tasks. It writes files that the tasks read."""
 
     def run(self) -> None:
-        """Do the work. It can be repeated, with the same result."""
+        """Run the step. Running it again writes the same files."""
 
 
 class Stage(Sequence[Preparation]):
-    """Some preparations. Each one is created when it is accessed."""
+    """The preparation steps in a stage. Each one is created when it is accessed."""
 
     def __init__(self, numbers: Sequence[int], make: Callable[[int], Preparation]) -> None:
         self._numbers = numbers
@@ -184,16 +184,16 @@ class Call:
     schema: pa.Schema
     explanation: str
     identity: bytes
-    """The pickled query, which distinguishes this call from others with the same files."""
+    """The pickled query, which distinguishes this call from other calls over the same files."""
 
     work: Work
     preparations: Sequence[Sequence[Preparation]] = ()
     notes: Sequence[str] = ()
-    """Lines of the explanation about the preparations."""
+    """Explanation lines about the preparation steps."""
 
 
 def plan_name(identity: bytes, cut: Integers, sides: Sequence[Side]) -> str:
-    """Return a name for a plan that changes whenever a task's result may change."""
+    """Return a plan name that changes whenever a task's result may change."""
     state = blake2b(identity, digest_size=6)
     state.update(cut.tobytes())
     for side in sides:
@@ -205,7 +205,7 @@ def plan_name(identity: bytes, cut: Integers, sides: Sequence[Side]) -> str:
 
 
 class TaskPlan:
-    """A call over files, divided into tasks. `tidegate.tasks` makes plans.
+    """A call over files, divided into tasks. `tidegate.tasks` creates plans.
 
     Example:
         >>> len(plan.tasks), sum(task.run().read_all().num_rows for task in plan.tasks)
@@ -231,7 +231,7 @@ class TaskPlan:
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks: those of the slices in time order, and then those that process long rows.
+        """The tasks: slice tasks in time order, followed by tasks for long rows.
 
         Example:
             >>> [task.number for task in plan.tasks]
@@ -241,7 +241,7 @@ class TaskPlan:
 
     @property
     def stages(self) -> list[Sequence[Preparation] | Tasks]:
-        """The stages of the plan; the tasks are the last one, and most plans have no others.
+        """The plan's stages. The tasks form the last stage, and most plans have no other stages.
 
         All objects in a stage can run at the same time, after the previous stage has finished.
 
@@ -269,7 +269,7 @@ class TaskPlan:
         return () if self._layers is None else self._layers.tasks
 
     def _owns(self, number: int) -> list[Own]:
-        """Return the rows of each side that belong to a task."""
+        """Return the rows on each side that belong to a task."""
         layer = number - len(self._borders) - 1
         if layer >= 0:
             return [self._extra[layer].of(at) for at in range(len(self._sides))]
@@ -300,10 +300,10 @@ class TaskPlan:
         )
 
     def missing(self, folder: str | os.PathLike[str]) -> Tasks:
-        """Return the tasks whose files are not in a folder yet, in the order of the tasks.
+        """Return the tasks whose files are not in a folder yet, in task order.
 
-        Run these tasks to resume a plan that was interrupted. The plan may have been made again: as
-        long as files and arguments are the same, the tasks are the same, too.
+        Run these tasks to resume an interrupted plan. You can create the plan again: if the files
+        and arguments are the same, the tasks are also the same.
 
         Example:
             >>> pathlib.Path("pairs").mkdir()
@@ -312,10 +312,11 @@ class TaskPlan:
             [1]
 
         Args:
-            folder: The path or URL that was passed to `Task.write`. The folder need not exist yet.
+            folder: The path or URL that was passed to `Task.write`. The folder does not need to
+                exist yet.
 
         Raises:
-            TidegateError: The folder contains the files of another plan, or cannot be listed.
+            TidegateError: The folder contains files from another plan, or cannot be listed.
         """
         folder = os.fspath(folder)
         found = names_in(folder)
@@ -323,9 +324,7 @@ class TaskPlan:
             of = RESULT.fullmatch(name)
             if of is not None and of[1] != self._id:
                 message = f"{file_in(folder, name)}: belongs to another plan, because files, "
-                message += (
-                    "arguments or target have changed since; write each plan to its own folder"
-                )
+                message += "arguments or target have changed; write each plan to its own folder"
                 raise TidegateError(message)
         numbers = range(len(self._sizes))
         return Tasks(self, [number for number in numbers if self._name(number) not in found])
@@ -334,7 +333,7 @@ class TaskPlan:
         return f"{self._id}-{number:06d}.parquet"
 
     def digest(self, parts: Iterable[_tidegate.Digest]) -> _tidegate.Digest:
-        """Combine the digests of the tasks' results, in the order of the tasks.
+        """Combine the digests of the tasks' results, in task order.
 
         Example:
             >>> def digested(task):
@@ -389,7 +388,7 @@ class TaskPlan:
         return line if side.sorted is None else f"{line}\n{self._of_sorted(side.sorted, files)}"
 
     def _of_sorted(self, some: Sorted, unsorted: int) -> str:
-        """Return the cost of sorting: these bytes are read, written, and read again by tasks."""
+        """Return the cost of sorting: the bytes that are read, written, and read again by tasks."""
         size, files = int(some.groups.size[some.some].sum()), len(some.files) - unsorted
         line = f"{'':<13}{int(some.some.sum()):,} row groups are first sorted into {files:,} file"
         return f"{line}{'s' * (files != 1)}: {size:,} bytes are read, written, and read again"

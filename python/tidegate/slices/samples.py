@@ -1,4 +1,4 @@
-"""Samples of an input's times, which show how its rows are distributed over time."""
+"""Samples an input's times to estimate how its rows are distributed over time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tidegate.slices.footers import Integers, Source, Times
 
 SAMPLED_GROUPS = 32
-"""The number of row groups of an input whose times are read."""
+"""The maximum number of an input's row groups whose times are read."""
 
 SAMPLED_ROWS = 1 << 12
-"""The number of rows of each of these row groups in the sample."""
+"""The maximum number of rows to sample from each of these row groups."""
 
 BINS = 1 << 10
-"""The number of spans of time with the same number of rows."""
+"""The maximum number of time spans with equal numbers of rows."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Sample:
 
         Args:
             source: The input.
-            groups: The row groups of the input.
+            groups: The input's row groups.
             times: The columns that contain the times.
-            which: The numbers of the row groups from which to choose.
+            which: The numbers of the row groups to choose from.
         """
         some = np.linspace(0, len(which) - 1, min(len(which), SAMPLED_GROUPS)).round()
         found = [
@@ -52,19 +52,19 @@ class Sample:
         return Sample(first[order], length[order])
 
     def by_length(self, limits: Sequence[int]) -> list[Integers]:
-        """Return the times of the rows of each class.
+        """Return the row times in each class.
 
         Args:
-            limits: The length of the longest row of each class.
+            limits: The maximum row length in each class.
         """
         kind = np.searchsorted(np.array(limits, np.uint64), self.length)
         return [self.first[kind == at] for at in range(len(limits))]
 
     def bins(self, size: int) -> Groups:
-        """Return row groups in time order that are distributed over time like the sample.
+        """Return row groups, in time order, with the same distribution over time as the sample.
 
         Args:
-            size: The number of bytes of all row groups.
+            size: The total size of the row groups in bytes.
         """
         timed = self.first[self.first > LOWEST]
         count = min(BINS, len(timed))
@@ -77,7 +77,7 @@ class Sample:
 
 
 def _times_of(source: Source, groups: Groups, times: Times, at: int) -> tuple[Integers, np.ndarray]:
-    """Return the times and lengths of a row group's rows, or of an even sample of them."""
+    """Return the times and lengths of a row group's rows, or of an evenly spaced sample."""
     columns = [*dict.fromkeys((times.first, times.until))]
     everything = Range(LOWEST, HIGHEST)
     rows = Rows(

@@ -1,4 +1,4 @@
-"""Files that preparations write, and that later preparations and tasks read."""
+"""Files that preparation steps write, and that later steps and tasks read."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ if TYPE_CHECKING:
 
 
 def scratch_folder(given: str | None, function: str, instead: str) -> str:
-    """Return the absolute path or the URL of the scratch folder.
+    """Return the scratch folder's absolute path or URL.
 
     Args:
         given: The folder that the caller passed, if any.
-        function: The name of the function that is divided.
-        instead: What to give in place of a scratch folder.
+        function: The name of the function whose call is divided.
+        instead: The argument to pass instead of a scratch folder.
 
     Raises:
         TidegateError: No folder was passed.
     """
     if given is None:
-        message = f"tasks: this {function} needs rows from other slices at any distance in time, "
-        message += "which preparations write to files; give scratch, an existing folder that all "
-        message += f"processes can access, or {instead}, or call the function itself"
+        message = f"tasks: this {function} needs rows from other slices, however distant in time; "
+        message += "so that preparation steps can write them to files, give scratch, an existing "
+        message += f"folder that all processes can access; or give {instead}, or call the function "
+        message += "itself"
         raise TidegateError(message)
     place = place_of(given, mapped=False)
     if not isinstance(place.filesystem, pafs.LocalFileSystem):
@@ -50,9 +51,9 @@ def scratch_folder(given: str | None, function: str, instead: str) -> str:
 
 
 def write_rows(path: str, rows: pa.Table) -> None:
-    """Write rows to a file, which appears under its name only when it is complete.
+    """Write rows to a file that appears under its name only when it is complete.
 
-    The metadata of the schema is written, too.
+    The schema metadata is also written.
 
     Raises:
         TidegateError: The file cannot be written.
@@ -68,7 +69,7 @@ def write_rows(path: str, rows: pa.Table) -> None:
 
 
 def rows_of(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file.
+    """Yield the rows in a file.
 
     Raises:
         TidegateError: The file has not been written, has other columns, or cannot be read.
@@ -82,7 +83,7 @@ def rows_of(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def metadata_of(path: str) -> dict[bytes, bytes]:
-    """Return the metadata of a file's schema.
+    """Return a file's schema metadata.
 
     Raises:
         TidegateError: The file has not been written, or cannot be read.
@@ -98,14 +99,14 @@ def _opened(path: str) -> Iterator[pa.RecordBatchReader]:
     with reading(place.address, Format.ARROW):
         if files.get_file_info(place.path).type == pafs.FileType.NotFound:
             message = f"{place.address}: this file has not been written yet; "
-            message += "run all preparations in plan.stages, stage by stage, before the tasks"
+            message += "run all preparation steps in plan.stages, stage by stage, before the tasks"
             raise TidegateError(message)
         with files.open_input_file(place.path) as file, pa.ipc.open_stream(file) as rows:
             yield rows
 
 
 def _compact(rows: pa.Table) -> pa.Table:
-    """Copy rows, so that memory and dictionaries contain only their values."""
+    """Copy rows, so that their buffers and dictionaries hold no values from other rows."""
     plain = decoded(rows.schema)
     coded = [pa.types.is_dictionary(field.type) for field in rows.schema]
     if not any(coded):

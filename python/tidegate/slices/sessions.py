@@ -1,4 +1,4 @@
-"""Plans and runs aggregations by session in slices of time.
+"""Plans and runs session aggregations in time slices.
 
 A session belongs to the slice that contains its first row, and may end in any later slice:
 
@@ -7,14 +7,15 @@ A session belongs to the slice that contains its first row, and may end in any l
     task 0       └────── both sessions ──────┘
     task 2                                      └─ one session
 
-A preparation per slice writes two kinds of rows to files:
+One preparation step per slice writes two kinds of rows to files:
 
 - its *heads*: the rows of sessions that may have begun before the slice
-- the last row of each key, which is carried into later slices (`carries.py`)
+- each key's last row, which is carried into later slices (`carries.py`)
 
-The carried rows show a task which of its rows belong to sessions that began earlier. After its own
-rows, a task reads the heads of the following slices until all of its sessions have ended. It then
-aggregates all rows of its sessions at once, so results have the same bits as those of the call.
+From the carried rows, a task determines which of its rows belong to sessions that began earlier.
+After its own rows, a task reads the heads of the following slices until all of its sessions have
+ended. It then aggregates all rows of its sessions together, so its results are bit-for-bit the same
+as those of the undivided call.
 """
 
 from __future__ import annotations
@@ -46,30 +47,31 @@ if TYPE_CHECKING:
 
 ROW = "\x1frow"
 NEXT = b"next"
-"""The metadata of a file of heads: the first time of the next slice."""
+"""The metadata key in a heads file under which the first time in the next slice is stored."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """The sessions of some rows, which are numbered across all streams."""
+    """The sessions in some rows. The rows are numbered across all streams."""
 
     start: Integers
     end: Integers
-    """The time at which each session ends if no row follows: some time after its last row."""
+    """The time at which each session ends if no further row arrives: its last row's time plus the
+    gap."""
 
     rows: Integers
-    """The rows of all sessions: those of each session in merged order."""
+    """The rows of all sessions, session by session, each in merged order."""
 
     first: Integers
-    """The position in `rows` of each session's first row, and, at the end, their number."""
+    """The position of each session's first row in `rows`, followed by the number of rows."""
 
     def rows_of(self, chosen: np.ndarray) -> Integers:
-        """Return the rows of some sessions."""
+        """Return the rows of the chosen sessions."""
         rows: Integers = self.rows[np.repeat(chosen, np.diff(self.first))]
         return rows
 
     def last_rows(self, chosen: np.ndarray) -> Integers:
-        """Return the last row of some sessions."""
+        """Return the last row of each chosen session."""
         rows: Integers = self.rows[self.first[1:][chosen] - 1]
         return rows
 
@@ -85,13 +87,13 @@ class Sessions:
 
     query: AggregationQuery
     columns: tuple[str, str]
-    """The result columns with the start and the end of each session."""
+    """The result columns that contain each session's start and end."""
 
     step: int
-    """The number of nanoseconds per unit of all times."""
+    """The number of nanoseconds per time unit."""
 
     def of(self, tables: Sequence[pa.Table]) -> Found:
-        """Find the sessions of rows that satisfy the condition of the query."""
+        """Find the sessions in the rows that satisfy the query's condition."""
         marked, count = [], 0
         for table in tables:
             numbers = pa.array(np.arange(count, count + table.num_rows))
@@ -112,7 +114,7 @@ class Sessions:
         return places(column, step_of(column.type) // self.step, nulls=LOWEST)
 
     def times_of(self, tables: Sequence[pa.Table]) -> Integers:
-        """Return the times of the rows of all streams."""
+        """Return the row times of all streams."""
         return np.concatenate([self.times(table.column(self.query.on)) for table in tables])
 
 
@@ -135,7 +137,7 @@ class SessionWork:
         border = own.last + 1
         is_open = here & (found.end >= border)
         while is_open.any() and border <= HIGHEST:
-            # The last row of an open session stands for the whole session.
+            # The last row of an open session represents the whole session.
             ends = _chosen(tables, found.last_rows(is_open))
             heads, border = self._heads(border)
             tables = [pa.concat_tables(pair) for pair in zip(ends, heads, strict=True)]
@@ -155,7 +157,7 @@ class SessionWork:
         yield from self.sessions.query.table(whole).to_batches()
 
     def _heads(self, border: int) -> tuple[list[pa.Table], int]:
-        """Return the heads of the slice that begins at a border, and the next border."""
+        """Return the heads of the slice that begins at a boundary, and the next boundary."""
         paths = [heads_path(self.folder, at, border) for at in range(len(self.schemas))]
         heads = [
             pa.Table.from_batches(rows_of(path, schema), schema)
@@ -166,7 +168,7 @@ class SessionWork:
 
 @dataclass(frozen=True)
 class FindHeads:
-    """A preparation that writes the heads of a slice, and the last row of each key."""
+    """A preparation step that writes a slice's heads and each key's last row."""
 
     sessions: Sessions
     inputs: tuple[Rows, ...]
@@ -179,7 +181,8 @@ class FindHeads:
         """Write the rows.
 
         Raises:
-            TidegateError: A file has changed since the plan was made, or cannot be read or written.
+            TidegateError: A file has changed since the plan was created, or cannot be read or
+                written.
         """
         tables = [rows.read() for rows in self.inputs]
         found = self.sessions.of(tables)
@@ -206,14 +209,14 @@ class FindHeads:
 
 
 def heads_path(folder: str, stream: int, border: int) -> str:
-    """Return the path of a file of heads."""
+    """Return the path of a heads file."""
     return file_in(folder, f"heads-{stream}-{border}.arrows")
 
 
 def prepared(
     call: Call, sessions: Sessions, sides: Sequence[Side], cut: Integers, folder: str
 ) -> tuple[Call, list[Side]]:
-    """Add the preparations to a call, and the rows that they carry to its streams."""
+    """Add preparation steps to a call, and add the carried rows to its streams."""
     by = sessions.query.arguments["by"] or ()
     keys = (by,) if isinstance(by, str) else tuple(by)
     starts = [LOWEST, *cut.tolist(), HIGHEST + 1]
@@ -235,20 +238,21 @@ def prepared(
 
 
 def _notes(carries: Sequence[Carry], stages: Sequence[Sequence[Preparation]]) -> list[str]:
-    """Explain the preparations."""
+    """Explain the preparation steps."""
     merges = sum(map(len, stages[1:]))
     files = sum(one.files + len(stages[0]) - 1 for one in carries)
     levels = sum(one.levels for one in carries)
-    first = f"  prepare    {len(stages[0]):,} preparations read all rows once more to find the "
-    first += "sessions that cross borders and the last row per key before each slice; "
+    first = f"  prepare    {len(stages[0]):,} preparation steps read all rows once more to find "
+    first += "the sessions that cross slice boundaries and the last row per key before each slice; "
     first += f"stages: {len(stages)}, merges: {merges:,}"
-    second = f"  scratch    {files:,} files: the rows of sessions that cross borders, and the last "
-    second += f"row per key; a task reads up to {levels}, and those that its sessions reach"
+    second = f"  scratch    {files:,} files: the rows of sessions that cross slice boundaries, and "
+    second += f"the last row per key; a task reads up to {levels} of these, plus any that its "
+    second += "sessions extend into"
     return [first, second]
 
 
 def _chosen(tables: Sequence[pa.Table], rows: Integers) -> list[pa.Table]:
-    """Return some of the rows of all streams, in the order of each stream."""
+    """Return the chosen rows of all streams, in each stream's order."""
     mask = np.zeros(sum(table.num_rows for table in tables), bool)
     mask[rows] = True
     found, start = [], 0

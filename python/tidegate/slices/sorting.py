@@ -1,10 +1,10 @@
-"""The first stage of a plan: preparations that sort rows into row groups of the tasks' slices.
+"""The first stage of a plan: preparation steps that sort rows into row groups by slice.
 
-Some row groups contain rows of many slices: those of files that are not in time order, and those
-with a long row. Many tasks would have to read them. A preparation reads a part of such an input,
-and writes a file with one row group for each cell (see `cells.py`), so that a task reads only the
-cells that it needs. The file contains the position of each row in the input. A task uses it to put
-its rows back into the order of the input, so results do not depend on whether rows were sorted.
+If a file is not in time order, its row groups contain rows from many slices. Many tasks would have
+to read such row groups, and those that contain a long row. A preparation step reads part of such an
+input and writes a file with one row group per cell (see `cells.py`), so that tasks read only the
+cells that they need. The file contains each row's position in the input. Tasks use these positions
+to restore the input order, so results do not depend on whether rows were sorted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Sorter:
         """Write the file. It appears under its name only when it is complete.
 
         Raises:
-            TidegateError: A file has changed since the plan was made, or cannot be read or written.
+            TidegateError: A file has changed since the plan was created, or cannot be read or
+                written.
         """
         table = self.rows.with_places().combine_chunks()
         cell = np.concatenate(

@@ -1,4 +1,4 @@
-"""Reads the rows of a slice, and returns or writes the result of a task.
+"""Reads a slice's rows, and returns or writes a task's result.
 
 Examples use this plan:
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Range:
-    """A range of times, both ends inclusive."""
+    """An inclusive range of times."""
 
     first: int
     last: int
@@ -59,8 +59,8 @@ class Part:
     file: File
     numbers: tuple[int, ...]
     starts: tuple[int, ...] = ()
-    """The positions in the input of the first row of each row group. Empty for files written by a
-    preparation, which contain the position of each row."""
+    """The position of each row group's first row in the input. Empty for files written by a
+    preparation step, which contain the position of each row."""
 
 
 def parts_of(
@@ -69,10 +69,10 @@ def parts_of(
     """Return some row groups, file by file.
 
     Args:
-        files: The files of all row groups.
+        files: The files that contain the row groups.
         groups: The row groups.
         which: The numbers of the row groups to return.
-        starts: The positions in the input of the first row of each row group.
+        starts: The position of each row group's first row in the input.
     """
     found: dict[int, list[int]] = {}
     for at in which.tolist():
@@ -92,7 +92,7 @@ class Rows:
     """The rows that a task reads from one input."""
 
     name: str
-    """The name of the argument, as shown in messages."""
+    """The argument name to show in messages."""
 
     schema: pa.Schema
     """The columns to read."""
@@ -102,34 +102,34 @@ class Rows:
     on: str
     until: str
     step: int
-    """The number of nanoseconds per unit of the times below."""
+    """The number of nanoseconds per unit in the times below."""
 
     own: Range
-    """The times of the rows that belong to the slice."""
+    """The time range of the rows that belong to the slice."""
 
     reach: Range | None
-    """The times of the rows to read in addition: those that begin by its end and end at or after
-    its start. None reads only the rows that belong to the slice."""
+    """The time range of additional rows to read: rows that begin no later than its end and end no
+    earlier than its start. If None, only rows that belong to the slice are read."""
 
     home: str | None
-    """The name of a column to add, which shows the rows that belong to the slice."""
+    """The name of a column to add, which marks the rows that belong to the slice."""
 
     lengths: tuple[int, int] | None = None
-    """The lengths of the shortest and the longest row that belong to the slice; None for any."""
+    """The minimum and maximum lengths of rows that belong to the slice; None for any length."""
 
     restores: bool = False
-    """Whether some parts were written by a preparation. Their rows are sorted by position, so that
-    they have the order of the input."""
+    """Whether a preparation step wrote some of the parts. If so, the rows are sorted by position to
+    restore the input order."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """Files in the scratch folder whose rows come before and after these rows."""
+    """Files in the scratch folder whose rows precede and follow these rows."""
 
     def read(self) -> pa.Table:
         """Read the rows.
 
         Raises:
-            TidegateError: A file has changed since the plan was made, or cannot be read.
+            TidegateError: A file has changed since the plan was created, or cannot be read.
         """
         schema = self._with_home(widened(self.schema) if self.restores else self.schema)
         before, after = (
@@ -143,7 +143,7 @@ class Rows:
         return pa.Table.from_batches(chain(before, rows, after), schema)
 
     def with_places(self) -> pa.Table:
-        """Read the rows, with a column `PLACE` that contains their positions in the input."""
+        """Read the rows, with a `PLACE` column that contains their positions in the input."""
         schema = with_place(self.schema)
         return pa.Table.from_batches(self._batches(), self._with_home(schema))
 
@@ -162,7 +162,7 @@ class Rows:
         return checked(part.file.batches(part.numbers, schema, self.where), self.name)
 
     def _placed(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a part with their positions."""
+        """Yield the rows in a part, with their positions."""
         schema = with_place(self.schema)
         if not part.starts:
             yield from self._of(part, schema)
@@ -177,7 +177,7 @@ class Rows:
                 yield converted(batch.append_column(PLACE, place), schema)
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Return the rows that may match or belong to the slice, or None if there are none."""
+        """Return the rows that belong to the slice or may match its rows, or None for no rows."""
         first = self._times(batch, self.on)
         own = self.own.has(first)
         if self.lengths is not None:
@@ -199,7 +199,7 @@ class Rows:
         return batch.filter(pa.array(kept))
 
     def spans(self, batch: pa.RecordBatch) -> tuple[Integers, np.ndarray]:
-        """Return the time and the length of each row; the length is 0 if a time is null."""
+        """Return each row's time and length; the length is 0 if a time is null."""
         first = self._times(batch, self.on)
         if self.until == self.on:
             return first, np.zeros(len(first), np.uint64)
@@ -216,17 +216,17 @@ class Rows:
 
 
 def with_place(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a file that a preparation writes."""
+    """Return the schema of a file that a preparation step writes."""
     return widened(schema).append(pa.field(PLACE, pa.int64(), nullable=False))
 
 
 def widened(schema: pa.Schema) -> pa.Schema:
-    """Return the types of columns that have been written to and read from several files."""
+    """Return the schema of rows that have been written to several files and read back."""
     return with_wide_indices(without_views(schema))
 
 
 def in_order_of_input(table: pa.Table) -> pa.Table:
-    """Sort rows by their positions in the input."""
+    """Sort rows by position in the input."""
     place = table.column(PLACE).to_numpy()
     if np.all(place[1:] > place[:-1]):
         return table
@@ -234,7 +234,7 @@ def in_order_of_input(table: pa.Table) -> pa.Table:
 
 
 class Work(Protocol):
-    """What a task does with the rows that it reads."""
+    """Processes the rows that a task reads."""
 
     def batches(self, tables: list[pa.Table], own: Range) -> Iterator[pa.RecordBatch]:
         """Yield the part of the result that belongs to a slice."""
@@ -244,8 +244,8 @@ class Work(Protocol):
 class Task:
     """A part of a call: reads some row groups, and returns one slice of the result.
 
-    Tasks can be pickled, and can run in any process that can read the files. A task returns the
-    same rows in the same order each time it runs.
+    Tasks can be pickled and run in any process that can read the files. A task returns the same
+    rows in the same order each time it runs.
 
     Example:
         >>> [task] = plan.tasks
@@ -255,7 +255,7 @@ class Task:
 
     number: int
     """The position of the task in the plan. Slices are numbered in time order. Tasks that process
-    the long rows of an overlap join have higher numbers."""
+    long rows in an overlap join have higher numbers."""
 
     name: str
     """The name of the file that `write` creates, which depends only on the plan."""
@@ -267,20 +267,20 @@ class Task:
     """The number of row groups that the task reads."""
 
     rows: int
-    """The number of rows in these row groups; an estimate if preparations sort some rows."""
+    """The number of rows in these row groups; an estimate if preparation steps sort some rows."""
 
     size: int
-    """The uncompressed size of their columns in bytes; an estimate if preparations sort some rows,
-    or if the task probably has no rows to process."""
+    """The uncompressed size, in bytes, of the columns that the task reads; an estimate if
+    preparation steps sort some rows, or if the task probably has no rows to process."""
 
     share: float
-    """The task's share of the bytes that all tasks of the plan read."""
+    """The task's share of the bytes that all tasks in the plan read."""
 
     _own: Range = field(repr=False)
     _work: Work = field(repr=False)
     _inputs: tuple[Rows, ...] = field(repr=False)
     _needed: int | None = field(default=None, repr=False)
-    """An input without whose rows there is no result."""
+    """An input; if it has no rows, neither does the result."""
 
     def run(self) -> pa.RecordBatchReader:
         """Run the task, and return its part of the result, batch by batch.
@@ -290,7 +290,7 @@ class Task:
             [9, 8, 7]
 
         Raises:
-            TidegateError: A file has changed since the plan was made, or cannot be read.
+            TidegateError: A file has changed since the plan was created, or cannot be read.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 
@@ -304,7 +304,7 @@ class Task:
                 yield batch if same else converted(batch, self.schema)
 
     def _tables(self) -> list[pa.Table] | None:
-        """Read the inputs; return None if that is not necessary."""
+        """Read the inputs, or return None if the result has no rows."""
         if self._needed is None:
             return [rows.read() for rows in self._inputs]
         needed = self._inputs[self._needed].read()
@@ -326,7 +326,7 @@ class Task:
             3
 
         Args:
-            folder: An existing folder, or the URL of a folder, such as "s3://bucket/result".
+            folder: An existing folder, or a folder URL such as "s3://bucket/result".
 
         Returns:
             The path or URL of the file.
