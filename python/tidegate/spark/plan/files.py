@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow.dataset as ds
@@ -15,7 +15,6 @@ from tidegate._tidegate import AggregationQuery
 from tidegate.calls.inputs import elsewhere, listed, names
 from tidegate.slices import aggregation, join
 from tidegate.slices.footers import Source
-from tidegate.slices.plan import TaskPlan
 from tidegate.spark.plan.checks import check_asked, check_columns, check_late_as, check_width
 from tidegate.spark.plan.join import origins_of
 from tidegate.spark.query.files import struct_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from tidegate._tidegate import JoinQuery
     from tidegate.slices.cuts import Target
+    from tidegate.slices.plan import TaskPlan
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.join import Plan
     from tidegate.spark.worker.slices import Sort
@@ -182,14 +182,14 @@ def windows_of_scans(
 
 def _sorted(plan: TaskPlan, sort: Sort) -> TaskPlan:
     """Return the plan with its rows in the order used for DataFrames."""
-    call, cut, sides = plan._call, plan._borders, plan._sides  # noqa: SLF001 - of the package
-    if call.preparations:
+    if plan.carries:
         message = "preparation steps write rows with equal times in file order, but "
         message += "DataFrames have no order; give the paths of the files, or leave out 'files'"
         raise tidegate.TidegateError(message)
     # The names of files distinguish this plan from that of the same files in their own order.
+    call = plan._call  # noqa: SLF001 - of the package
     identity = call.identity + repr(sort).encode()
-    return TaskPlan(replace(call, work=Sorted(call.work, sort), identity=identity), cut, sides)
+    return plan.with_call(work=Sorted(call.work, sort), identity=identity)
 
 
 def _made(plan: Callable[[], TaskPlan]) -> TaskPlan:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
 import tidegate
-from tidegate.slices.plan import TaskPlan
 from tidegate.spark.worker.aggregate import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidegate.slices.plan import TaskPlan
     from tidegate.slices.task import Range, Task, Work
     from tidegate.spark.worker.order import Order
     from tidegate.spark.worker.task import Batches, Output
@@ -99,9 +99,8 @@ class Shipped:
     def of(cls, plan: TaskPlan) -> Shipped:
         """Pack a plan."""
         # Functions of the user's own module are pickled by value.
-        call, cut, sides = plan._call, plan._borders, plan._sides  # noqa: SLF001 - of the package
         # The preparations have already run.
-        plan = TaskPlan(replace(call, preparations=()), cut, sides)
+        plan = plan.with_call(preparations=())
         pickled: bytes = cloudpickle.dumps(plan)  # type: ignore[no-untyped-call]
         return cls(plan.tasks[0].name, zlib.compress(pickled, 1))
 

@@ -406,7 +406,7 @@ mod tests {
             let write = |to: &mut Writer| (to.bytes(bytes), to.number(settled)).1;
             let found = read(write, |from| from.matched(rows, matters));
             found.inspect_err(|why| {
-                assert!(why.contains("whether the row has been matched"), "{why}")
+                assert!(why.contains("whether each row has been matched"), "{why}")
             })
         };
         let some = (vec![true, false, true], 2);
