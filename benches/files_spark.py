@@ -27,7 +27,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     Queries = dict[str, Callable[[], DataFrame]]
 
+COMPUTED = "tidegate.bench.computed"
 KEYS = 1_000
 # Gaps between the right rows of a key have an exponential distribution, so 40 of them are enough.
 GAPS = 40
@@ -53,7 +54,21 @@ GAPS = 40
 
 def sides(session: SparkSession, folder: Path, names: tuple[str, str]) -> list[DataFrame]:
     """Return the files of both sides as DataFrames."""
-    return [session.read.parquet(str(folder / f"{name}.parquet")) for name in names]
+    found = [session.read.parquet(str(folder / f"{name}.parquet")) for name in names]
+    if not computed(session):
+        return found
+    # A condition whose outcome only Spark can compute, and which all rows satisfy.
+    return [side.where(F.rand() >= 0) for side in found]
+
+
+def computed(session: SparkSession) -> bool:
+    """Return whether Spark computes the rows, so that tasks cannot read the files."""
+    return session.conf.get(COMPUTED, "false") == "true"
+
+
+def parallelism(session: SparkSession) -> Literal["auto", "files"]:
+    """Return the value of the option for calls."""
+    return "auto" if computed(session) else "files"
 
 
 def pairs(
@@ -64,7 +79,7 @@ def pairs(
     left, right = sides(session, folder, ("left", "right"))
     more: dict[str, Any] = {"columns": columns}
     return {
-        "tasks": lambda: w1_spark.tide(left, right, case, parallelism="files", **more),
+        "tasks": lambda: w1_spark.tide(left, right, case, parallelism=parallelism(session), **more),
         "bins by hand": lambda: w1_spark.bins(left, right, case, "shuffle_hash"),
     }
 
@@ -90,7 +105,7 @@ def partners(session: SparkSession, rows: int, folder: Path, columns: list[str] 
     case.write(folder)
     left, right = sides(session, folder, ("left", "right"))
     found: Queries = {
-        "tasks": lambda: w7_spark.tide(left, right, case, "files"),
+        "tasks": lambda: w7_spark.tide(left, right, case, parallelism(session)),
         "bins, then a group": lambda: w7_spark.bins(left, right, case),
         "union and `rangeBetween`": lambda: w7_spark.ranged(left, right, case),
     }
@@ -194,12 +209,16 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--shuffle-partitions", type=int, default=8)
     parser.add_argument("--memory", default="8g")
+    parser.add_argument(
+        "--computed", action="store_true", help="w1, hot and w7 with DataFrames that are not files"
+    )
     parser.add_argument("--json", type=Path, help="a file for the CPU seconds of all turns")
     arguments = parser.parse_args()
     quiet = {"spark.ui.showConsoleProgress": "false"}
     session = local_session(
         arguments.threads, arguments.memory, arguments.shuffle_partitions, quiet
     )
+    session.conf.set(COMPUTED, str(arguments.computed).lower())
     print(HEADER, flush=True)
     found: dict[str, dict[str, list[float]]] = {}
     for name in arguments.cases:
