@@ -174,12 +174,8 @@ def merge(folder: Path, threads: int) -> Forms:
     return {form: partial(run, system) for form, system in systems.items()}
 
 
-def on_spark(case: str, rows: int, *, computed: bool = False) -> Callable[[Path, int], Forms]:
-    """Measure a case on Spark in one session per round; the times are CPU seconds.
-
-    The rows are in files that tasks read, or Spark computes them.
-    """
-    of_rows = ["--sink", "all", "--computed"] if computed else ["--sink", "sum"]
+def on_spark(case: str, rows: int) -> Callable[[Path, int], Forms]:
+    """Measure files on Spark in one session per round; the times are CPU seconds."""
 
     def prepare(folder: Path, threads: int) -> Forms:
         found: dict[str, Times] = {}
@@ -187,7 +183,7 @@ def on_spark(case: str, rows: int, *, computed: bool = False) -> Callable[[Path,
         def session() -> None:
             script, result = Path(__file__).with_name("files_spark.py"), folder / "spark.json"
             command = [sys.executable, str(script), "--cases", case, "--rows", str(rows)]
-            command += [*of_rows, "--threads", str(threads), "--json", str(result)]
+            command += ["--sink", "sum", "--threads", str(threads), "--json", str(result)]
             subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - as above
             [costs] = json.loads(result.read_text("utf-8")).values()
             for way, seconds in costs.items():
@@ -216,11 +212,6 @@ CLAIMS = [
     Claim("band join, 3M rows per side", band_join),
     Claim("sliding windows, 243 keys, 10M rows", windows),
     Claim("merge of 20 sorted tables, 10M rows", merge),
-    Claim("on Spark, a million rows, 1,000 uniform keys", on_spark("w1", 1_000_000, computed=True)),
-    Claim(
-        "on Spark, a million rows, count, sum, mean, max of 100 partners",
-        on_spark("w7", 1_000_000, computed=True),
-    ),
     Claim("on Spark, files of a million rows, 1,000 keys", on_spark("w1", 1_000_000)),
     Claim("on Spark, files of a million rows, half on one key", on_spark("hot", 1_000_000)),
     Claim("on Spark, files of 2.5M rows, 1,000 keys", on_spark("w1", 2_500_000)),
