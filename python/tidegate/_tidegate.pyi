@@ -2921,8 +2921,8 @@ class Index:
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
-        SchemaError: A column is missing or has an unsuitable type, or a time is null.
-        TidegateError: The table cannot be read, or it has too many rows.
+        SchemaError: A column is missing or has an unsuitable type.
+        TidegateError: A time is null, the table cannot be read, or it has too many rows.
         TypeError: The table has an unsupported type.
     """
 

@@ -126,6 +126,10 @@ def test_an_index_names_the_columns_of_the_right_side():
     found = tg.asof_join(trades, index, on="ts", by="sym")
     assert found["bid"].to_pylist() == [5, 6]
     assert found.equals(tg.asof_join(trades, quotes, on=("ts", "time"), by=[("sym", "symbol")]))
+    told = tg.explain(tg.asof_join, trades, index, on="ts", by="sym")
+    assert told == tg.explain(
+        tg.asof_join, trades, quotes, on=("ts", "time"), by=[("sym", "symbol")]
+    )
     assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'
 
 

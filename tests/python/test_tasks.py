@@ -251,8 +251,9 @@ def test_joins_without_a_distance_in_time_are_refused(folders, function, argumen
 
 def test_other_inputs_and_null_times_are_refused(folders, tmp_path):
     bounds = {"on": "ts", "lower": 0, "upper": 5}
-    with pytest.raises(tg.TidegateError, match="left: expected Parquet files"):
-        tg.tasks(tg.interval_join, {"ts": [1]}, folders[1], **bounds)
+    for rows in ({"ts": [1]}, pa.table({"ts": [1]})):
+        with pytest.raises(tg.TidegateError, match="left: expected Parquet files"):
+            tg.tasks(tg.interval_join, rows, folders[1], **bounds)
     plain = tmp_path / "plain.parquet"
     for has_statistics in (True, False):
         pq.write_table(pa.table({"ts": [1, None]}), plain, write_statistics=has_statistics)

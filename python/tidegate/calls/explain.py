@@ -9,6 +9,7 @@ from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls import functions
 from tidegate.calls.arguments import of_unknown
+from tidegate.calls.index import with_names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,8 @@ def _of_operator(operator: Callable[..., _tidegate.Operator]) -> Callable[..., s
 def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQuery]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = bound(function, inputs, arguments)
+        if isinstance(given["right"], _tidegate.Index):
+            given |= with_names_of(given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")

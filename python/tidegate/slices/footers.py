@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
-from tidegate import SchemaError, TidegateError
+from tidegate import SchemaError, TidegateError, _tidegate
 from tidegate.io.files import Format, reading
 from tidegate.io.open_tables import open_table
 from tidegate.io.pruning import Span, bytes_stored, is_parquet, places_of, span_stored, step_of
@@ -76,6 +76,8 @@ class Source:
             return given
         if isinstance(given, ds.FileSystemDataset):
             return Source._of_dataset(given, name)
+        if _tidegate.is_arrow(given):
+            raise _not_parquet(name)
         table = open_table(given, name, Reading(streamed=True, checked=False))
         if table.pieces is None or not all(map(is_parquet, table.pieces)):
             raise _not_parquet(name)
