@@ -2934,6 +2934,49 @@ class Index:
         by: str | Sequence[str] | None = None,
         threads: int | None = None,
     ) -> Self: ...
+    def append(self, rows: Table) -> None:
+        """Append rows to the index.
+
+        The work is proportional to the number of new rows, except that they are merged with earlier
+        rows from time to time. Each row is merged only a few times in total. Calls that are running
+        in other threads see the rows either with or without the new ones.
+
+        Example:
+            >>> index = tg.Index(quotes, on="ts", by="sym")
+            >>> index.append({"ts": [30], "sym": ["B"], "bid": [6]})
+            >>> index.rows
+            5
+
+        Args:
+            rows: The rows, in any form that `Index` accepts. They need the columns of the index,
+                with the same types, and can have any times. They must not change afterwards.
+
+        Raises:
+            SchemaError: The rows have other columns than the index, or other types.
+            TidegateError: A time is null, or there would be too many rows. The index is unchanged.
+        """
+
+    def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
+        """Remove the rows before a time from the index.
+
+        The memory of removed rows is released once they outnumber the rows that remain. Calls that
+        are running in other threads see the rows either with or without the removed ones.
+
+        Example:
+            >>> index = tg.Index(quotes, on="ts", by="sym")
+            >>> index.expire(before=19)
+            >>> index.rows
+            3
+
+        Args:
+            before: The time of the earliest row to keep: a time of the column's type, or an integer
+                in its unit.
+
+        Raises:
+            TidegateError: The time does not fit the column.
+            TypeError: `before` is neither a time nor an integer.
+        """
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table.

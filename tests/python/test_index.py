@@ -1,6 +1,7 @@
 """Joins with an index as their right side: the rows, order and bits are those of the table."""
 
 import random
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +93,103 @@ def test_a_join_with_an_index_returns_the_rows_of_the_table(seed):
                 wanted, found = (pa.table(reader) for reader in (wanted, found))
             assert found.schema.equals(wanted.schema)
             assert tg.digest(found) == tg.digest(wanted)
+
+
+def kept(rows: pa.Table, before: int, kind: pa.DataType) -> pa.Table:
+    """Return the rows that an expired index still has."""
+    storage = pa.int32() if kind in (pa.date32(), pa.int32()) else pa.int64()
+    times = rows["ts"].cast(storage).to_pylist()
+    return rows.filter(pa.array([ts >= before for ts in times], pa.bool_()))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_index_that_grows_and_expires_returns_the_rows_of_its_table(seed):
+    chance = campaign.rng(f"growing index {seed}")
+    kind = chance.choice(TIMES)
+    by = chance.choice([None, *KEYS, ["int", "text"], ["code", "small"]])
+    rows = table(chance, kind, chance.choice([0, 3, 200]), "r")
+    index = tg.Index(rows, on="ts", by=by, threads=chance.choice([1, 3]))
+    least = -40
+    for _ in range(chance.choice([1, 4, 12])):
+        if chance.random() < 0.7:
+            more = table(chance, kind, chance.choice([0, 1, 7, 60]), "r")
+            if chance.random() < 0.5:
+                # Rows in time order follow each other.
+                more = more.sort_by("ts")
+            columns = chance.sample(more.column_names, len(more.column_names))
+            index.append(more.select(columns))
+            rows = pa.concat_tables([rows, more])
+        else:
+            least += chance.randrange(30)
+            index.expire(before=least)
+            rows = kept(rows, least, kind)
+        assert index.rows == rows.num_rows
+        left = table(chance, kind, chance.choice([0, 1, 3, 100]), "l")
+        for function, arguments in calls(chance, kind):
+            given = {"on": "ts", "by": by, "threads": chance.choice([1, 2]), **arguments}
+            wanted, found = (function(left, one, **given) for one in (rows, index))
+            if function is tg.interval_join_batches:
+                wanted, found = (pa.table(reader) for reader in (wanted, found))
+            assert found.schema.equals(wanted.schema)
+            assert tg.digest(found) == tg.digest(wanted)
+
+
+def test_rows_that_do_not_fit_an_index_leave_it_unchanged():
+    rows = {"ts": pa.array([1, 2], pa.timestamp("ms")), "k": ["a", "b"]}
+    index = tg.Index(pa.table(rows), on="ts", by="k")
+    wrong = {
+        "column `k` is int64, but string in the index": {**rows, "k": [1, 2]},
+        "there is no column `k`, which `the index` names": {"ts": rows["ts"]},
+        "the index has no column `x`; omit it": {**rows, "x": [1, 2]},
+        "is null": {**rows, "ts": pa.array([None, 2], pa.timestamp("ms"))},
+    }
+    for message, columns in wrong.items():
+        with pytest.raises(tg.TidegateError, match=message):
+            index.append(pa.table(columns))
+        assert index.rows == 2
+    with pytest.raises(TypeError, match="before: expected a time of column `ts`"):
+        index.expire(before="noon")
+    found = tg.asof_join(pa.table(rows), index, on="ts", by="k")
+    assert found.equals(tg.asof_join(pa.table(rows), pa.table(rows), on="ts", by="k"))
+
+
+def test_readers_see_each_append_as_a_whole():
+    """Each append adds one row per key, so every consistent version has as many rows of each."""
+    keys = list(range(20))
+    index = tg.Index(pa.table({"ts": [0] * 20, "k": keys}), on="ts", by="k")
+    asked = pa.table({"ts": [10**6] * 20, "k": keys})
+    failures, versions = [], set()
+    stop = threading.Event()
+
+    def read():
+        while not stop.is_set():
+            found = tg.interval_join(
+                asked, index, on="ts", by="k", lower=None, upper=0, aggs={"n": tg.agg.count()}
+            )
+            counts = set(found["n"].to_pylist())
+            versions.add(max(counts))
+            if len(counts) != 1:
+                failures.append(counts)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+
+    def append(first):
+        for number in range(first, 200, 2):
+            index.append(pa.table({"ts": [number] * 20, "k": keys}))
+
+    writers = [threading.Thread(target=append, args=[first]) for first in (0, 1)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not failures
+    assert len(versions) > 1
+    assert index.rows == 20 * 201
 
 
 @pytest.mark.parametrize("strategy", ["backward", "forward", "nearest"])

@@ -26,20 +26,25 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         threads: int | None = None,
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
-        return super().__new__(cls, _arrow(table), on=on, by=keys, threads=threads)
+        return super().__new__(cls, _arrow("table", table), on=on, by=keys, threads=threads)
+
+    def append(self, rows: Table) -> None:  # noqa: D102 - as above
+        super().append(_arrow("rows", rows))
+
+    append.__doc__ = _tidegate.Index.append.__doc__
 
 
 Index.__module__ = "tidegate"
 
 
-def _arrow(table: Any) -> Any:  # noqa: ANN401 - any input
+def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
     if _tidegate.is_arrow(table):
         return table
     # Imported late, because it imports pyarrow.
     from tidegate.calls import inputs  # noqa: PLC0415
 
-    opened = inputs.opened("table", table)
-    return inputs.rows_of("table", opened, opened.schema.names)
+    opened = inputs.opened(name, table)
+    return inputs.rows_of(name, opened, opened.schema.names)
 
 
 def with_names_of(index: _tidegate.Index, arguments: Mapping[str, Any]) -> dict[str, Any]:

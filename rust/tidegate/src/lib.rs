@@ -95,4 +95,4 @@ pub use tidegate_structures::memory::refusal;
 pub use tidegate_structures::memory::{
     Allocator, keep_at_most as keep_memory_at_most, release as release_memory,
 };
-pub use tidegate_sync::{Door, Stop};
+pub use tidegate_sync::{Door, Latest, Stop};

@@ -80,6 +80,11 @@ impl SideIndex {
         self.starts.len() - 1
     }
 
+    /// Returns whether the rows are in time order.
+    pub fn is_sorted(&self) -> bool {
+        self.is_sorted
+    }
+
     /// The number of bytes.
     pub fn bytes(&self) -> usize {
         let of_numbers = self.numbers.as_ref().map_or(0, |numbers| size_of_val(&numbers[..]));
@@ -162,6 +167,11 @@ impl<'a> Groups<'a> {
     /// Returns whether all rows on the side are in time order, regardless of their keys.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
+    }
+
+    /// Returns the row numbers, so that they can outlive the groups.
+    pub(crate) fn shared_numbers(&self) -> Option<Arc<Pages<u32>>> {
+        self.numbers.clone()
     }
 
     pub(crate) fn into_numbers(self) -> Option<Arc<Pages<u32>>> {

@@ -1,11 +1,14 @@
 //! The class `Index`.
 
+use std::sync::Arc;
+
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use tidegate::{Stop, Table, with_room};
+use tidegate::{Latest, Stop, Table, with_room};
 
 use super::arguments::{names, threads_of};
 use super::rows::read;
+use super::time::time;
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
 use crate::interpreter::interrupt::{self, Size};
@@ -13,9 +16,11 @@ use crate::interpreter::interrupt::{self, Size};
 #[doc = manual!(Index)]
 #[pyclass(frozen, subclass, module = "tidegate")]
 pub(crate) struct Index {
-    table: Table,
+    latest: Arc<Latest<Table>>,
+    schema: SchemaRef,
     on: String,
     by: Vec<String>,
+    threads: usize,
 }
 
 #[pymethods]
@@ -28,24 +33,41 @@ impl Index {
         by: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (py, stop) = (table.py(), Stop::default());
         let threads = threads_of(threads)?;
         let by = names("by", by)?.unwrap_or_default();
-        let rows = read("table", table, &stop)?;
-        let (columns, running) = ((on.clone(), by.clone()), stop.clone());
-        let size = Size::Rows(rows.rows());
-        let check = move |driver: &tidegate::Driver| with_room(vec![rows.table(driver)?], &[]);
-        let table = interrupt::run_on_tables(py, &stop, threads, size, check, move |tables| {
-            let driver = tidegate::Driver::new(threads, running);
-            tables[0].clone().with_index(&columns.0, &columns.1, &driver)
+        let columns = (on.clone(), by.clone());
+        let table = checked(table, "table", threads, move |table, driver| {
+            let table = with_room(vec![table], &[])?.remove(0);
+            table.with_index(&columns.0, &columns.1, driver)
         })?;
-        Ok(Index { table, on, by })
+        let schema = table.schema().clone();
+        Ok(Index { latest: Arc::new(Latest::new(table)), schema, on, by, threads })
+    }
+
+    #[doc = manual!(Index.append)]
+    fn append(&self, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+        let latest = self.latest.clone();
+        checked(rows, "rows", self.threads, move |rows, driver| {
+            latest.update(|table| table.appended(&rows, driver))
+        })
+    }
+
+    #[doc = manual!(Index.expire)]
+    #[pyo3(signature = (*, before))]
+    fn expire(&self, py: Python<'_>, before: &Bound<'_, PyAny>) -> PyResult<()> {
+        let field = self.schema.field_with_name(&self.on).expect("the index has the column");
+        let before = time("before", before, field)?;
+        let (stop, latest) = (Stop::default(), self.latest.clone());
+        let driver = tidegate::Driver::new(self.threads, stop.clone());
+        interrupt::run(py, &stop, move || {
+            latest.update(|table| table.without_rows_before(before, &driver))
+        })
     }
 
     #[doc = manual!(Index.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        export::schema(py, self.table.schema())
+        export::schema(py, &self.schema)
     }
 
     #[doc = manual!(Index.on)]
@@ -63,29 +85,45 @@ impl Index {
     #[doc = manual!(Index.rows)]
     #[getter]
     fn rows(&self) -> usize {
-        self.table.rows()
+        self.latest.get().rows()
     }
 
     #[doc = manual!(Index.nbytes)]
     #[getter]
     fn nbytes(&self) -> usize {
-        self.table.index_bytes().unwrap_or_default()
+        self.latest.get().index_bytes().unwrap_or_default()
     }
 
     fn __repr__(&self) -> String {
         let by = if self.by.is_empty() { String::new() } else { format!(", by={:?}", self.by) };
-        format!("Index(rows={}, on={:?}{by})", self.table.rows(), self.on)
+        format!("Index(rows={}, on={:?}{by})", self.rows(), self.on)
     }
 }
 
 impl Index {
-    /// Returns the rows, which an error message calls `name`.
+    /// Returns the latest rows, which an error message calls `name`.
     pub(crate) fn named(&self, name: &str) -> UncheckedRows {
-        UncheckedRows::of_index(name, &self.table)
+        UncheckedRows::of_index(name, &self.latest.get())
     }
 
     /// Returns the schema of the rows.
     pub(crate) fn columns(&self) -> &SchemaRef {
-        self.table.schema()
+        &self.schema
     }
+}
+
+/// Reads an input, checks it, and passes it to `work`.
+fn checked<T: Send + 'static>(
+    input: &Bound<'_, PyAny>,
+    name: &str,
+    threads: usize,
+    work: impl FnOnce(Table, &tidegate::Driver) -> tidegate::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let stop = Stop::default();
+    let rows = read(name, input, &stop)?;
+    let (size, running) = (Size::Rows(rows.rows()), stop.clone());
+    let check = move |driver: &tidegate::Driver| Ok(vec![rows.table(driver)?]);
+    interrupt::run_on_tables(input.py(), &stop, threads, size, check, move |tables| {
+        work(tables[0].clone(), &tidegate::Driver::new(threads, running))
+    })
 }

@@ -2,7 +2,6 @@
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::{interval_join_in, partner_rows_in};
-use tidegate_operators::order::JoinColumns;
 use tidegate_operators::rows::Interval;
 
 use super::join::{Candidates, FoundPairs};
@@ -15,7 +14,8 @@ use crate::query::options::JoinPlan;
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
 
-/// Finds the pairs of left and indexed rows whose times are within an interval.
+/// Finds the pairs of left and indexed rows whose times are within an interval. Returns `None` if it
+/// takes less time to visit all rows.
 pub(super) fn pairs(
     index: &TableIndex,
     tables: (&Table, &Table),
@@ -23,12 +23,13 @@ pub(super) fn pairs(
     plan: &JoinPlan,
     interval: &Interval,
     driver: &Driver,
-) -> Result<FoundPairs> {
-    let fitting = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
+) -> Result<Option<FoundPairs>> {
+    let fit = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
-    let left = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
-    let matches = interval_join_in(left, fitting.rows, interval, fitting.factor, driver)?;
-    Ok(FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) })
+    let matches = interval_join_in(&ts, &fit.rows(), interval, fit.factor, driver)?;
+    let of_matches =
+        |matches| FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) };
+    Ok(matches.map(of_matches))
 }
 
 /// Returns the right table with only the rows that are partners of a left row. Returns `None` if it
@@ -43,7 +44,6 @@ pub(super) fn partners_only(
 ) -> Result<Option<Table>> {
     let fit = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
-    let left = JoinColumns { ts: &ts, keys: fit.left_keys.as_deref() };
-    let rows = partner_rows_in(left, fit.rows, interval, with_prevailing, fit.factor);
+    let rows = partner_rows_in(&ts, &fit.rows(), interval, with_prevailing, fit.factor);
     rows.map(|rows| tables.1.taken(&rows)).transpose()
 }

@@ -87,11 +87,6 @@ impl KeyLookup {
         }
     }
 
-    /// Returns the key columns.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
-        self.columns.iter().map(|(at, _)| *at)
-    }
-
     /// Returns whether the left table's keys can be looked up. This requires the same key columns,
     /// compared in the types in which they are numbered.
     pub(crate) fn fits(&self, columns: &[KeyColumn]) -> bool {
