@@ -1244,6 +1244,48 @@ class Merge(Operator[_OperatorStats]):
         threads: int | None = None,
         digest: bool = False,
     ) -> Self: ...
+    @property
+    def on(self) -> str:
+        """The time column.
+
+        Example:
+            >>> tg.Merge(trades.schema).on
+            'ts'
+        """
+
+    def index(
+        self,
+        *,
+        by: str | Sequence[str] | None = None,
+        keep: Bound = None,
+        threads: int | None = None,
+    ) -> Index:
+        """Create an empty index for the merged rows.
+
+        Run the merge with the index's `append` as its sink. Joins with the index then find the rows
+        that have been merged so far.
+
+        Example:
+            >>> merge = tg.Merge(quotes.schema)
+            >>> recent = merge.index(by="sym", keep=20)
+            >>> with merge.running(recent.append):
+            ...     merge.sources[0].push(quotes)
+            >>> recent.rows
+            2
+            >>> tg.asof_join(trades, recent, on="ts", by="sym")["bid"].to_pylist()
+            [None, None, 7]
+
+        Args:
+            by: The key columns: a name or a list of names. None means that the joins have no keys.
+            keep: Rows expire when they are this much older than the latest row. None keeps all
+                rows.
+            threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+        Raises:
+            SchemaError: A key column is missing or has an unsuitable type.
+            TidegateError: `keep` is negative or does not fit the time column.
+        """
+
     def reader(self) -> MergeReader:
         """Create another reader for the rows.
 
@@ -2902,12 +2944,12 @@ class Index:
     rows then searches for their matches instead of passing over all right rows. The result is the
     same as with the table itself, including the order of its rows.
 
-    `asof_join` without `where`, and `interval_join` and `window_join` with bounds that are the same
-    for all rows, use the index, with or without `aggs`. Other joins also accept an index, but read
-    all of its rows.
+    `asof_join`, and `interval_join` and `window_join` with bounds that are the same for all rows,
+    use the index. Other joins also accept an index, but read all of its rows.
 
     The index refers to the rows of the table, and takes up another 12 bytes per row and a few bytes
-    per key.
+    per key. `append` adds rows, `expire` removes old ones, and `save` writes the index to a file.
+    Other threads can join with the index in the meantime: each call sees one version of the rows.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
@@ -2919,11 +2961,15 @@ class Index:
             of arrays. They must not change afterwards.
         on: The time column.
         by: The key columns: a name or a list of names. None means that the joins have no keys.
+        keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
+            timedelta64, a string such as "1h", or an integer if times are integers. None keeps all
+            rows.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
         SchemaError: A column is missing or has an unsuitable type.
-        TidegateError: A time is null, the table cannot be read, or it has too many rows.
+        TidegateError: A time is null, the table cannot be read, it has too many rows, or `keep` is
+            invalid.
         TypeError: The table has an unsupported type.
     """
 
@@ -2933,6 +2979,7 @@ class Index:
         *,
         on: str,
         by: str | Sequence[str] | None = None,
+        keep: Bound = None,
         threads: int | None = None,
     ) -> Self: ...
     def append(self, rows: Table) -> None:

@@ -21,7 +21,7 @@ use tidegate_structures::memory::pages::Pages;
 
 use crate::columns::keys::{KeyColumn, KeyLookup};
 use crate::columns::table::{Table, column};
-use crate::columns::time::{self, Unit};
+use crate::columns::time::{self, Bound, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 use saved::Unverified;
@@ -46,6 +46,8 @@ struct IndexColumns {
     on: usize,
     unit: Unit,
     by: Vec<usize>,
+    /// Rows expire when they are this much older than the latest one.
+    keep: Option<i64>,
 }
 
 /// Adjacent rows of a table.
@@ -59,6 +61,8 @@ struct Part {
     expired: usize,
     /// The time before which rows have expired.
     earliest: i64,
+    /// The time of the last row, or the earliest possible time if there are no rows.
+    latest: i64,
     /// The parts of a file that are checked before they are used.
     unverified: Option<Arc<Unverified>>,
 }
@@ -75,8 +79,16 @@ impl Part {
             (Some(Arc::new(keys)), rows)
         };
         let batches = table.batches().to_vec();
-        let rows = Arc::new(rows);
-        Ok(Part { batches, rows, keys, expired: 0, earliest: i64::MIN, unverified: None })
+        let latest = if rows.is_sorted() { ts.last() } else { ts.iter().max() };
+        Ok(Part {
+            batches,
+            latest: latest.copied().unwrap_or(i64::MIN),
+            rows: Arc::new(rows),
+            keys,
+            expired: 0,
+            earliest: i64::MIN,
+            unverified: None,
+        })
     }
 
     /// Checks the rows' order and numbers if they come from a file and have not been checked yet.
@@ -159,7 +171,8 @@ fn compacted(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Vec<RecordBatch> 
 }
 
 impl Table {
-    /// Returns the table with an index of its rows, by time and by keys.
+    /// Returns the table with an index of its rows, by time and by keys. With `keep`, rows expire
+    /// when they are this much older than the latest one.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -171,17 +184,28 @@ impl Table {
     /// let rows = RecordBatch::try_from_iter([("ts", column)])?;
     /// let driver = Driver::new(1, Stop::default());
     /// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
-    /// assert_eq!(table.with_index("ts", &[], &driver)?.index_bytes(), Some(32));
+    /// assert_eq!(table.with_index("ts", &[], None, &driver)?.index_bytes(), Some(32));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn with_index(self, on: &str, by: &[String], driver: &Driver) -> Result<Table> {
+    pub fn with_index(
+        self,
+        on: &str,
+        by: &[String],
+        keep: Option<Bound>,
+        driver: &Driver,
+    ) -> Result<Table> {
         let schema = self.schema();
         let at = column(self.name(), schema, on, "on")?;
         let unit = Unit::of(self.name(), schema.field(at))?;
         let by = by.iter().map(|name| column(self.name(), schema, name, "by"));
-        let columns = IndexColumns { on: at, unit, by: by.collect::<Result<_>>()? };
+        let keep = keep.map(|keep| time::steps("keep", keep, unit)).transpose()?;
+        if keep.is_some_and(|keep| keep < 0) {
+            return Err(Error::argument("keep: expected a duration that is not negative"));
+        }
+        let columns = IndexColumns { on: at, unit, by: by.collect::<Result<_>>()?, keep };
         let part = Part::new(&self, &columns, driver)?;
-        Ok(self.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
+        let index = TableIndex { columns, parts: vec![part] };
+        self.with_prepared(Some(Arc::new(index))).kept(driver)
     }
 
     /// Returns an indexed table with more rows, whose schema must be the same.
@@ -212,7 +236,19 @@ impl Table {
             let table = Table::of_valid(rows.name(), self.schema().clone(), batches)?;
             parts.push(Part::new(&table, &index.columns, driver)?);
         }
-        self.with_parts(index.columns.clone(), parts)
+        self.with_parts(index.columns.clone(), parts)?.kept(driver)
+    }
+
+    /// Returns the table without the rows that expire because of the latest row.
+    fn kept(self, driver: &Driver) -> Result<Table> {
+        let index = self.index().expect("the table has an index");
+        let latest = index.parts.iter().map(|part| part.latest).max();
+        match (index.columns.keep, latest) {
+            (Some(keep), Some(latest)) => {
+                self.without_rows_before(latest.saturating_sub(keep), driver)
+            }
+            _ => Ok(self),
+        }
     }
 
     /// Returns an indexed table without the rows before a time. The time has the unit of the

@@ -232,6 +232,8 @@ impl Table {
             "written_by": env!("CARGO_PKG_VERSION"),
             "on": columns.on,
             "by": columns.by,
+            "keep": columns.keep,
+            "latest": part.latest,
             "rows": self.rows(),
             "ascending": rows.ascending(),
             "is_sorted": rows.is_sorted(),
@@ -427,6 +429,9 @@ impl Opening {
             keys: keys.map(Arc::new),
             expired: 0,
             earliest: i64::MIN,
+            latest: self.trailer["latest"]
+                .as_i64()
+                .ok_or_else(|| self.damaged("a number is missing"))?,
             unverified: Some(Arc::new(unverified)),
         };
         Ok(table.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
@@ -441,7 +446,7 @@ impl Opening {
             return Err(self.damaged("its columns are missing"));
         }
         let unit = Unit::of(&self.name, table.schema().field(on))?;
-        Ok(IndexColumns { on, unit, by })
+        Ok(IndexColumns { on, unit, by, keep: self.trailer["keep"].as_i64() })
     }
 
     fn keys(
