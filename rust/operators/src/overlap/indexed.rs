@@ -7,9 +7,9 @@
 //!
 //! ```text
 //!   left                    ├────┤
-//!   right     ├─┤                           1 starts early enough, but ends too early: skipped
+//!   right     ├─┤                           1 ends too early: skipped
 //!               ├─────────────────────┤     2
-//!                  ├──┤                     3 likewise skipped
+//!                  ├──┤                     3 ends too early: skipped
 //!                    ├────────┤             4
 //!                             ├─────┤       5
 //!                                  ├────┤   6 starts too late: never visited
@@ -44,9 +44,9 @@ const BLOCK: usize = 16;
 /// The number of left rows in a task.
 const TASK_ROWS: usize = 1 << 9;
 
-/// If there are fewer right rows than this per left row, or per pair, joining all right rows takes
-/// less time.
-const VISITED: usize = 16;
+/// If there are more pairs than one in this many right rows, it takes less time to join all right
+/// rows than to select the rows of the pairs and join only these.
+const SELECTED: usize = 8;
 
 /// How left rows are compared with the rows of an index.
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +106,6 @@ impl<'a> IndexedIntervals<'a> {
         assert!(of_starts.eq(ends.iter().map(|(tree, _)| tree.ends().len())), "an end a start");
         IndexedIntervals { rows: starts, ends }
     }
-
-    /// Returns the maximum number of pairs for which searching takes less time than joining all
-    /// rows. Returns `None` if there are too many left rows.
-    fn most(&self, left_rows: usize) -> Option<usize> {
-        let rows = self.rows.rows();
-        (left_rows.saturating_mul(VISITED) <= rows).then_some(rows / VISITED)
-    }
 }
 
 /// Finds the right rows in an index that overlap each left row, like
@@ -133,8 +126,11 @@ pub fn overlaps_in(
     rule: OverlapRule,
     driver: &Driver,
 ) -> Result<Option<Matches>, Stopped> {
-    let Some(most) = right.most(left.starts.len()) else { return Ok(None) };
-    matches_up_to(most, left, right, rule, driver)
+    if !right.rows.are_searched(left.starts.len()) {
+        return Ok(None);
+    }
+    // Listing more pairs than there are right rows would take more time than joining these rows.
+    matches_up_to(right.rows.rows(), left, right, rule, driver)
 }
 
 /// Returns the numbers of all right rows in an index that overlap a left row, in ascending order.
@@ -149,7 +145,10 @@ pub fn overlapping_rows_in(
     rule: OverlapRule,
     driver: &Driver,
 ) -> Result<Option<Vec<u32>>, Stopped> {
-    let Some(most) = right.most(left.starts.len()) else { return Ok(None) };
+    if !right.rows.are_searched(left.starts.len()) {
+        return Ok(None);
+    }
+    let most = right.rows.rows() / SELECTED;
     let Some(found) = lists_up_to(most, left, right, rule, driver)? else { return Ok(None) };
     let mut rows = memory::concat(&found.into_iter().map(|lists| lists.rows).collect::<Vec<_>>());
     rows.sort_unstable();
