@@ -91,7 +91,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
-from tidegate.calls.index import Index
+from tidegate.calls.index import Index, open_index
 from tidegate.calls.tasks import tasks
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
@@ -166,6 +166,7 @@ __all__ = [
     "merge",
     "merge_batches",
     "metrics",
+    "open_index",
     "overlap_join",
     "overlap_join_batches",
     "release_memory",

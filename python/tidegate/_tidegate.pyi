@@ -13,6 +13,7 @@ Import names from `tidegate`, not from this module. Examples use `tg` for `tideg
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
@@ -2966,7 +2967,7 @@ class Index:
             >>> index = tg.Index(quotes, on="ts", by="sym")
             >>> index.expire(before=19)
             >>> index.rows
-            3
+            2
 
         Args:
             before: The time of the earliest row to keep: a time of the column's type, or an integer
@@ -2975,6 +2976,39 @@ class Index:
         Raises:
             TidegateError: The time does not fit the column.
             TypeError: `before` is neither a time nor an integer.
+        """
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the index and its rows to a file, which `open_index` opens.
+
+        The file is written under a temporary name and then renamed, so it replaces an existing file
+        only when it is complete. The rows of the version at the time of the call are saved.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
+            >>> tg.open_index("quotes.index").rows
+            4
+
+        Args:
+            path: The file.
+
+        Raises:
+            TidegateError: The file cannot be written.
+        """
+
+    def _write(self, path: str | os.PathLike[str]) -> None:
+        """Write the index and its rows to a file."""
+
+    @property
+    def path(self) -> str | None:
+        """The file from which `open_index` opened the index.
+
+        None if the index was built in memory, or if it has changed since. An index with a path can
+        be pickled: other processes open the file.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").path is None
+            True
         """
 
     @property
@@ -3023,6 +3057,14 @@ class Index:
         """
 
 @final
+class SavedIndex:
+    """A file that contains an index, for the constructor of `Index`."""
+
+    def __new__(cls, path: str | os.PathLike[str], verify: bool, threads: int) -> Self: ...
+    @property
+    def on(self) -> str:
+        """The time column."""
+
 class InputRows:
     """Arrow data that has been read and will be passed to a native call later.
 

@@ -1,7 +1,17 @@
-"""Tables that have been prepared once as the right side of many joins."""
+"""Tables that have been prepared once as the right side of many joins.
+
+Examples use `tg` for `tidegate`, and these tables:
+
+    >>> import pyarrow as pa
+    >>> import tidegate as tg
+    >>> trades = pa.table({"ts": [10, 20, 30], "sym": ["A", "B", "A"]})
+    >>> quotes = pa.table({"ts": [8, 19, 29, 31], "sym": ["A", "A", "A", "B"], "bid": [8, 9, 7, 6]})
+"""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
@@ -33,12 +43,62 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 
     append.__doc__ = _tidegate.Index.append.__doc__
 
+    def save(self, path: str | os.PathLike[str]) -> None:  # noqa: D102 - as above
+        # Imported late, because it imports pyarrow.
+        from tidegate.io.files import naming, replaced_whole  # noqa: PLC0415
+
+        with naming(os.fspath(path), "cannot be written"), replaced_whole(Path(path)) as file:
+            self._write(file.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            message = "an index in memory cannot be pickled; save it, and pickle the index that "
+            message += "open_index opens, whose file other processes then open"
+            raise TypeError(message)
+        return (open_index, (self.path,))
+
 
 Index.__module__ = "tidegate"
 
 
+def open_index(
+    path: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
+) -> Index:
+    """Open an index that `Index.save` has written.
+
+    The file is mapped into memory: its rows are read from disk only when a join needs them, and
+    processes that open the same file share its memory. Opening takes a few milliseconds, plus the
+    time to check text and other values of variable length.
+
+    The file must not be modified or truncated while it is open. It can be replaced by another
+    `Index.save`, which leaves opened indexes unchanged. New versions of tidegate open the files of
+    earlier ones.
+
+    Example:
+        >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
+        >>> saved = tg.open_index("quotes.index")
+        >>> tg.asof_join(trades, saved, on="ts", by="sym", columns=["ts", "bid"]).to_pydict()
+        {'ts': [10, 20, 30], 'bid': [8, None, 7]}
+
+    Args:
+        path: The file.
+        verify: True compares the checksums of all bytes, which reads the whole file. By default,
+            the description and the keys are checked first, and the order of the rows before the
+            first join.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+    Raises:
+        StateError: The file does not contain an index, is damaged, or has been written by a later
+            version.
+    """
+    place = Path(path).absolute()
+    number = _tidegate.default_threads() if threads is None else threads
+    saved = _tidegate.SavedIndex(place, verify, number)
+    return Index(saved, on=saved.on, threads=threads)  # type: ignore[arg-type]
+
+
 def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
-    if _tidegate.is_arrow(table):
+    if _tidegate.is_arrow(table) or isinstance(table, _tidegate.SavedIndex):
         return table
     # Imported late, because it imports pyarrow.
     from tidegate.calls import inputs  # noqa: PLC0415

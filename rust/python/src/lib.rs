@@ -121,7 +121,7 @@ mod _tidegate {
     use super::inputs::arguments::byte_count;
 
     #[pymodule_export]
-    use super::inputs::index::Index;
+    use super::inputs::index::{Index, SavedIndex};
 
     #[pymodule_export]
     use super::inputs::rows::{InputRows, is_arrow};

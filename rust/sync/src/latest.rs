@@ -22,10 +22,16 @@ use crate::lock::Lock;
 #[derive(Debug)]
 pub struct Latest<T>(Lock<Arc<T>>);
 
+impl<T> From<Arc<T>> for Latest<T> {
+    fn from(value: Arc<T>) -> Self {
+        Latest(Lock::new(value))
+    }
+}
+
 impl<T> Latest<T> {
     /// Creates the first version.
     pub fn new(value: T) -> Self {
-        Latest(Lock::new(Arc::new(value)))
+        Latest::from(Arc::new(value))
     }
 
     /// Returns the latest version.

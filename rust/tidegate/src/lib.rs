@@ -66,6 +66,7 @@ pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
 pub use columns::fit::Extra;
+pub use columns::index::open_index;
 pub use columns::metadata::without_index;
 pub use columns::roomy::with_room;
 pub use columns::row_ends::End;

@@ -1,10 +1,11 @@
 //! The class `Index`.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use tidegate::{Latest, Stop, Table, with_room};
+use tidegate::{Driver, Latest, Stop, Table, open_index, with_room};
 
 use super::arguments::{names, threads_of};
 use super::rows::read;
@@ -17,6 +18,8 @@ use crate::interpreter::interrupt::{self, Size};
 #[pyclass(frozen, subclass, module = "tidegate")]
 pub(crate) struct Index {
     latest: Arc<Latest<Table>>,
+    /// The file that was opened, with the version of the rows that it contains.
+    file: Option<(PathBuf, Arc<Table>)>,
     schema: SchemaRef,
     on: String,
     by: Vec<String>,
@@ -34,6 +37,9 @@ impl Index {
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let threads = threads_of(threads)?;
+        if let Ok(saved) = table.cast::<SavedIndex>() {
+            return Ok(saved.get().index(threads));
+        }
         let by = names("by", by)?.unwrap_or_default();
         let columns = (on.clone(), by.clone());
         let table = checked(table, "table", threads, move |table, driver| {
@@ -41,7 +47,21 @@ impl Index {
             table.with_index(&columns.0, &columns.1, driver)
         })?;
         let schema = table.schema().clone();
-        Ok(Index { latest: Arc::new(Latest::new(table)), schema, on, by, threads })
+        Ok(Index { latest: Arc::new(Latest::new(table)), file: None, schema, on, by, threads })
+    }
+
+    /// Writes the index and its rows to a file.
+    fn _write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let (stop, latest) = (Stop::default(), self.latest.get());
+        let driver = Driver::new(self.threads, stop.clone());
+        interrupt::run(py, &stop, move || latest.save_index(&path, &driver))
+    }
+
+    #[doc = manual!(Index.path)]
+    #[getter]
+    fn path(&self) -> Option<&Path> {
+        let (path, opened) = self.file.as_ref()?;
+        Arc::ptr_eq(opened, &self.latest.get()).then_some(path)
     }
 
     #[doc = manual!(Index.append)]
@@ -58,7 +78,7 @@ impl Index {
         let field = self.schema.field_with_name(&self.on).expect("the index has the column");
         let before = time("before", before, field)?;
         let (stop, latest) = (Stop::default(), self.latest.clone());
-        let driver = tidegate::Driver::new(self.threads, stop.clone());
+        let driver = Driver::new(self.threads, stop.clone());
         interrupt::run(py, &stop, move || {
             latest.update(|table| table.without_rows_before(before, &driver))
         })
@@ -100,6 +120,44 @@ impl Index {
     }
 }
 
+#[doc = manual!(SavedIndex)]
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub(crate) struct SavedIndex {
+    path: PathBuf,
+    table: Arc<Table>,
+}
+
+#[pymethods]
+impl SavedIndex {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, verify: bool, threads: usize) -> PyResult<Self> {
+        let (stop, opened) = (Stop::default(), path.clone());
+        let driver = Driver::new(threads, stop.clone());
+        let table = interrupt::run(py, &stop, move || open_index(&opened, verify, &driver))?;
+        Ok(SavedIndex { path, table: Arc::new(table) })
+    }
+
+    #[doc = manual!(SavedIndex.on)]
+    #[getter]
+    fn on(&self) -> String {
+        self.table.index_columns().0
+    }
+}
+
+impl SavedIndex {
+    fn index(&self, threads: usize) -> Index {
+        let (on, by) = self.table.index_columns();
+        Index {
+            latest: Arc::new(Latest::from(self.table.clone())),
+            file: Some((self.path.clone(), self.table.clone())),
+            schema: self.table.schema().clone(),
+            on,
+            by,
+            threads,
+        }
+    }
+}
+
 impl Index {
     /// Returns the latest rows, which an error message calls `name`.
     pub(crate) fn named(&self, name: &str) -> UncheckedRows {
@@ -117,13 +175,13 @@ fn checked<T: Send + 'static>(
     input: &Bound<'_, PyAny>,
     name: &str,
     threads: usize,
-    work: impl FnOnce(Table, &tidegate::Driver) -> tidegate::Result<T> + Send + 'static,
+    work: impl FnOnce(Table, &Driver) -> tidegate::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let stop = Stop::default();
     let rows = read(name, input, &stop)?;
     let (size, running) = (Size::Rows(rows.rows()), stop.clone());
-    let check = move |driver: &tidegate::Driver| Ok(vec![rows.table(driver)?]);
+    let check = move |driver: &Driver| Ok(vec![rows.table(driver)?]);
     interrupt::run_on_tables(input.py(), &stop, threads, size, check, move |tables| {
-        work(tables[0].clone(), &tidegate::Driver::new(threads, running))
+        work(tables[0].clone(), &Driver::new(threads, running))
     })
 }

@@ -8,6 +8,8 @@
 //! the index, and there are few parts to search. Rows that expire at the start of a part are only
 //! hidden until they outnumber the others.
 
+mod saved;
+
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -22,6 +24,8 @@ use crate::columns::table::{Table, column};
 use crate::columns::time::{self, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
+use saved::Unverified;
+pub use saved::open_index;
 
 /// A part is merged with the rows after it if it has fewer than this many times as many rows.
 const MERGED: usize = 3;
@@ -55,6 +59,8 @@ struct Part {
     expired: usize,
     /// The time before which rows have expired.
     earliest: i64,
+    /// The parts of a file that are checked before they are used.
+    unverified: Option<Arc<Unverified>>,
 }
 
 impl Part {
@@ -69,7 +75,13 @@ impl Part {
             (Some(Arc::new(keys)), rows)
         };
         let batches = table.batches().to_vec();
-        Ok(Part { batches, rows: Arc::new(rows), keys, expired: 0, earliest: i64::MIN })
+        let rows = Arc::new(rows);
+        Ok(Part { batches, rows, keys, expired: 0, earliest: i64::MIN, unverified: None })
+    }
+
+    /// Checks the rows' order and numbers if they come from a file and have not been checked yet.
+    fn verify(&self, driver: &Driver) -> Result<()> {
+        self.unverified.as_ref().map_or(Ok(()), |unverified| unverified.verify(driver))
     }
 
     /// The number of rows that have not expired.
@@ -229,6 +241,17 @@ impl Table {
         self.prepared()?.downcast_ref()
     }
 
+    /// Returns the names of the time column and the key columns of the table's index.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the table has no index.
+    pub fn index_columns(&self) -> (String, Vec<String>) {
+        let columns = &self.index().expect("the table has an index").columns;
+        let name = |at: usize| self.schema().field(at).name().clone();
+        (name(columns.on), columns.by.iter().map(|&at| name(at)).collect())
+    }
+
     /// Returns the number of bytes in the table's index, if it has one.
     pub fn index_bytes(&self) -> Option<usize> {
         Some(self.index()?.parts.iter().map(|part| part.rows.bytes()).sum())
@@ -270,6 +293,7 @@ impl TableIndex {
             return Err(self.misfit(right, on, keys));
         }
         let parts = self.parts.iter().map(|part| {
+            part.verify(driver)?;
             let of_left = |own: &Arc<KeyLookup>| own.left_numbers(left, keys, driver);
             Ok((part, part.keys.as_ref().map(of_left).transpose()?))
         });
