@@ -129,6 +129,29 @@ impl EndTree {
         Ok(EndTree { levels })
     }
 
+    /// Returns a tree whose levels have been saved one after the other, or `None` if a level is
+    /// missing. `level` returns the level at a range of bytes.
+    pub fn of_saved(
+        starts: &SideIndex,
+        mut level: impl FnMut(Range<usize>) -> Option<Pages<i64>>,
+    ) -> Option<Self> {
+        let (mut len, mut from) = (starts.times().len(), 0);
+        let mut levels = Vec::new();
+        loop {
+            let end = from + len * size_of::<i64>();
+            levels.push(level(from..end)?);
+            if len <= CHILDREN {
+                return Some(EndTree { levels });
+            }
+            (len, from) = (len.div_ceil(CHILDREN), end);
+        }
+    }
+
+    /// The ends of the rows by key and start, followed by the levels of nodes above them.
+    pub fn levels(&self) -> impl Iterator<Item = &[i64]> {
+        self.levels.iter().map(|level| &level[..])
+    }
+
     /// Returns the end at each position.
     pub(super) fn ends(&self) -> &[i64] {
         &self.levels[0]
