@@ -153,6 +153,41 @@ def test_rows_that_do_not_fit_an_index_leave_it_unchanged():
     assert found.equals(tg.asof_join(pa.table(rows), pa.table(rows), on="ts", by="k"))
 
 
+@pytest.mark.parametrize("seed", range(campaign.tries(20)))
+def test_an_index_that_keeps_recent_rows_has_those_of_its_table(seed):
+    chance = campaign.rng(f"keep {seed}")
+    keep = chance.choice([0, 1, 10, 60])
+    rows = table(chance, pa.timestamp("us"), chance.choice([0, 100]), "r")
+    index = tg.Index(rows, on="ts", by="text", keep=f"{keep}us")
+    for _ in range(6):
+        more = table(chance, pa.timestamp("us"), chance.choice([1, 40]), "r")
+        index.append(more)
+        rows = pa.concat_tables([rows, more])
+        latest = max(rows["ts"].cast(pa.int64()).to_pylist())
+        rows = kept(rows, latest - keep, pa.timestamp("us"))
+        assert index.rows == rows.num_rows
+        arguments = {"on": "ts", "by": "text", "lower": "-5us", "upper": "5us"}
+        found = tg.interval_join(more, index, **arguments)
+        assert tg.digest(found) == tg.digest(tg.interval_join(more, rows, **arguments))
+
+
+def test_an_index_is_the_live_end_of_a_merge():
+    schema = pa.schema({"ts": pa.int64(), "k": pa.string(), "x": pa.int64()})
+    merge = tg.Merge(schema, sources=2)
+    index = merge.index(by="k", keep=5)
+    with merge.running(index.append):
+        for ts in range(0, 100, 2):
+            for number, source in enumerate(merge.sources):
+                source.push([{"ts": ts + number, "k": "ab"[number], "x": ts}])
+    assert (index.on, index.by, index.rows) == ("ts", ["k"], 6)
+    asked = pa.table({"ts": [100, 100], "k": ["a", "b"]})
+    assert tg.asof_join(asked, index, on="ts", by="k")["x"].to_pylist() == [98, 98]
+    with pytest.raises(tg.TidegateError, match="keep: expected a duration that is not negative"):
+        merge.index(keep=-1)
+    with pytest.raises(tg.TidegateError, match="keep"):
+        tg.Index(pa.table({"ts": pa.array([1], pa.timestamp("s"))}), on="ts", keep="1ms")
+
+
 def test_readers_see_each_append_as_a_whole():
     """Each append adds one row per key, so every consistent version has as many rows of each."""
     keys = list(range(20))

@@ -71,7 +71,8 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path):
     whole = saved(tmp_path / "quotes.index")
     damaged = tmp_path / "damaged.index"
     harmless = 0
-    for at in range(len(whole)):
+    step = campaign.tries(4)
+    for at in range(campaign.rng("damage").randrange(4), len(whole), max(1, 16 // step)):
         damaged.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
         with pytest.raises(tg.StateError):
             tg.open_index(damaged, verify=True)

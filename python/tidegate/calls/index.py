@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from tidegate.types import Table
+    from tidegate.types import Bound, Table
 
 
 class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
@@ -33,10 +33,12 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         *,
         on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
+        keep: Bound = None,
         threads: int | None = None,
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
-        return super().__new__(cls, _arrow("table", table), on=on, by=keys, threads=threads)
+        rows = _arrow("table", table)
+        return super().__new__(cls, rows, on=on, by=keys, keep=keep, threads=threads)
 
     def append(self, rows: Table) -> None:  # noqa: D102 - as above
         super().append(_arrow("rows", rows))
@@ -59,6 +61,17 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 
 
 Index.__module__ = "tidegate"
+
+
+def of_merge(
+    self: _tidegate.Merge,
+    *,
+    by: str | Sequence[str] | None = None,
+    keep: Bound = None,
+    threads: int | None = None,
+) -> Index:
+    """`Merge.index`."""
+    return Index(self.schema.empty_table(), on=self.on, by=by, keep=keep, threads=threads)
 
 
 def open_index(

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::{Driver, Latest, Stop, Table, open_index, with_room};
 
-use super::arguments::{names, threads_of};
+use super::arguments::{bound, names, threads_of};
 use super::rows::read;
 use super::time::time;
 use crate::arrow::export;
@@ -89,11 +89,12 @@ pub(crate) struct Index {
 #[pymethods]
 impl Index {
     #[new]
-    #[pyo3(signature = (table, *, on, by=None, threads=None))]
+    #[pyo3(signature = (table, *, on, by=None, keep=None, threads=None))]
     fn new(
         table: &Bound<'_, PyAny>,
         on: TimeNames,
         by: Option<&Bound<'_, PyAny>>,
+        keep: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let threads = threads_of(threads)?;
@@ -101,11 +102,11 @@ impl Index {
             return Ok(saved.get().index(threads));
         }
         let by = names("by", by)?.unwrap_or_default();
+        let keep = keep.map(|keep| bound("keep", keep)).transpose()?.flatten();
         let columns = (on.clone(), by.clone());
         let table = checked(table, "table", threads, move |table, driver| {
             let table = with_room(vec![table], &[])?.remove(0);
-            let (start, end) = columns.0.names();
-            table.with_index((start, end), &columns.1, driver)
+            table.with_index(columns.0.names(), &columns.1, keep, driver)
         })?;
         let schema = table.schema().clone();
         Ok(Index { latest: Arc::new(Latest::new(table)), file: None, schema, on, by, threads })

@@ -25,7 +25,7 @@ use tidegate_structures::memory::pages::Pages;
 use crate::columns::intervals::Intervals;
 use crate::columns::keys::{KeyColumn, KeyLookup};
 use crate::columns::table::{Table, column};
-use crate::columns::time::{self, Int64s, Unit};
+use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 use saved::Unverified;
@@ -53,6 +53,9 @@ struct IndexColumns {
     on: TimeColumns,
     unit: Unit,
     by: Vec<usize>,
+    /// Rows expire when they are this much older than the latest one, or end this long before the
+    /// latest start.
+    keep: Option<i64>,
 }
 
 /// The times of rows.
@@ -85,6 +88,14 @@ impl RowTimes {
         }
     }
 
+    /// Returns the latest time or start, or the earliest possible time if there is none.
+    fn latest(&self) -> i64 {
+        let is_missing = |row: usize| self.without.binary_search(&(row as u32)).is_ok();
+        let starts = self.starts.iter().enumerate();
+        let present = starts.filter(|(row, _)| self.without.is_empty() || !is_missing(*row));
+        present.map(|(_, &start)| start).max().unwrap_or(i64::MIN)
+    }
+
     /// Returns whether a row's time or end is before `time`.
     fn is_before(&self, row: usize, time: i64) -> bool {
         let last = self.ends.as_ref().unwrap_or(&self.starts)[row];
@@ -106,13 +117,16 @@ struct Part {
     expired: usize,
     /// The time before which rows have expired. This refers to the ends of rows, if they have one.
     earliest: i64,
+    /// The time or start of the last row, or the earliest possible time if there are no rows.
+    latest: i64,
     /// The parts of a file that are checked before they are used.
     unverified: Option<Arc<Unverified>>,
 }
 
 impl Part {
     fn new(table: &Table, columns: &IndexColumns, driver: &Driver) -> Result<Self> {
-        let RowTimes { starts, ends, without } = RowTimes::read(table, columns, driver)?;
+        let times = RowTimes::read(table, columns, driver)?;
+        let without = &times.without;
         let (keys, mut numbers) = match &columns.by[..] {
             [] if without.is_empty() => (None, None),
             [] => (None, Some(Pages::filled(table.rows(), 0))),
@@ -124,11 +138,12 @@ impl Part {
         if let Some(numbers) = &mut numbers {
             without.iter().for_each(|&row| numbers[row as usize] = NO_KEY);
         }
-        let side = JoinColumns { ts: &starts, keys: numbers.as_deref() };
+        let side = JoinColumns { ts: &times.starts, keys: numbers.as_deref() };
         let rows = SideIndex::new(side, keys.as_ref().map_or(1, |keys| keys.count()), driver)?;
-        let ends = ends.map(|ends| EndTree::new(&rows, &ends, driver)).transpose()?;
+        let ends = times.ends.as_ref().map(|ends| EndTree::new(&rows, ends, driver)).transpose()?;
         Ok(Part {
             batches: table.batches().to_vec(),
+            latest: times.latest(),
             rows: Arc::new(rows),
             ends: ends.map(Arc::new),
             keys,
@@ -227,7 +242,8 @@ fn compacted(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Vec<RecordBatch> 
 
 impl Table {
     /// Returns the table with an index of its rows, by time and by keys. `on` is the time column,
-    /// or the start column with the end column.
+    /// or the start column with the end column. With `keep`, rows expire when they are this much
+    /// older than the latest one, or end this long before the latest start.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -239,13 +255,14 @@ impl Table {
     /// let rows = RecordBatch::try_from_iter([("ts", column)])?;
     /// let driver = Driver::new(1, Stop::default());
     /// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
-    /// assert_eq!(table.with_index(("ts", None), &[], &driver)?.index_bytes(), Some(32));
+    /// assert_eq!(table.with_index(("ts", None), &[], None, &driver)?.index_bytes(), Some(32));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_index(
         self,
         on: (&str, Option<&str>),
         by: &[String],
+        keep: Option<Bound>,
         driver: &Driver,
     ) -> Result<Table> {
         let (name, schema) = (self.name(), self.schema());
@@ -254,9 +271,14 @@ impl Table {
         let fields = [Some(start), end].into_iter().flatten().map(|at| (name, schema.field(at)));
         let unit = time::finest_unit(&fields.collect::<Vec<_>>())?;
         let by = by.iter().map(|by| column(name, schema, by, "by"));
-        let columns = IndexColumns { on: (start, end), unit, by: by.collect::<Result<_>>()? };
+        let keep = keep.map(|keep| time::steps("keep", keep, unit)).transpose()?;
+        if keep.is_some_and(|keep| keep < 0) {
+            return Err(Error::argument("keep: expected a duration that is not negative"));
+        }
+        let columns = IndexColumns { on: (start, end), unit, by: by.collect::<Result<_>>()?, keep };
         let part = Part::new(&self, &columns, driver)?;
-        Ok(self.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
+        let index = TableIndex { columns, parts: vec![part] };
+        self.with_prepared(Some(Arc::new(index))).kept(driver)
     }
 
     /// Returns an indexed table with more rows, whose schema must be the same.
@@ -287,7 +309,17 @@ impl Table {
             let table = Table::of_valid(rows.name(), self.schema().clone(), batches)?;
             parts.push(Part::new(&table, &index.columns, driver)?);
         }
-        self.with_parts(index.columns.clone(), parts)
+        self.with_parts(index.columns.clone(), parts)?.kept(driver)
+    }
+
+    /// Returns the table without the rows that expire because of the latest row.
+    fn kept(self, driver: &Driver) -> Result<Table> {
+        let index = self.index().expect("the table has an index");
+        let latest = index.parts.iter().map(|part| part.latest).max();
+        match (index.columns.keep, latest) {
+            (Some(keep), Some(latest)) => self.expired(latest.saturating_sub(keep), driver),
+            _ => Ok(self),
+        }
     }
 
     /// Returns an indexed table without the rows before a time. Rows that have a start and an end
@@ -301,7 +333,13 @@ impl Table {
         let index = self.index().expect("the table has an index");
         let IndexColumns { on: (start, end), unit, .. } = index.columns;
         let field = self.schema().field(end.unwrap_or(start));
-        let before = before.saturating_mul(time::scale(field, unit));
+        self.expired(before.saturating_mul(time::scale(field, unit)), driver)
+    }
+
+    /// Like [`without_rows_before`](Self::without_rows_before), but the time has the unit of the
+    /// index.
+    fn expired(&self, before: i64, driver: &Driver) -> Result<Table> {
+        let index = self.index().expect("the table has an index");
         let mut parts = Vec::new();
         for part in &index.parts {
             parts.extend(part.without(before, (&index.columns, self.schema()), driver)?);

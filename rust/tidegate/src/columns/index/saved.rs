@@ -242,6 +242,8 @@ impl Table {
             "on": columns.on.0,
             "end": columns.on.1,
             "by": columns.by,
+            "keep": columns.keep,
+            "latest": part.latest,
             "rows": self.rows(),
             "ascending": rows.ascending(),
             "is_sorted": rows.is_sorted(),
@@ -468,6 +470,9 @@ impl Opening {
             keys: keys.map(Arc::new),
             expired: 0,
             earliest: i64::MIN,
+            latest: self.trailer["latest"]
+                .as_i64()
+                .ok_or_else(|| self.damaged("a number is missing"))?,
             unverified: Some(Arc::new(unverified)),
         };
         Ok(table.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
@@ -486,7 +491,7 @@ impl Opening {
         let fields: Vec<_> =
             times.map(|at| (self.name.as_str(), table.schema().field(at))).collect();
         let unit = time::finest_unit(&fields)?;
-        Ok(IndexColumns { on: (on, end), unit, by })
+        Ok(IndexColumns { on: (on, end), unit, by, keep: self.trailer["keep"].as_i64() })
     }
 
     fn keys(
