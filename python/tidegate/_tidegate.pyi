@@ -2949,8 +2949,9 @@ class Index:
     accept an index, but read all of its rows.
 
     The index refers to the rows of the table, and takes up another 12 bytes per row, or 21 bytes if
-    rows have a start and an end, and a few bytes per key. `append` adds rows, `expire` removes old ones, and `save` writes the index to a file.
-    Other threads can join with the index in the meantime: each call sees one version of the rows.
+    rows have a start and an end, and a few bytes per key. `append` adds rows, `expire` removes old
+    ones, and `save` writes the index to a file. Other threads can join with the index in the
+    meantime: each call sees one version of the rows.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
@@ -3017,7 +3018,8 @@ class Index:
     def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
         """Remove the rows before a time from the index.
 
-        Rows that have a start and an end are removed if they end before the time.
+        Rows that have a start and an end are removed if they end before the time. Rows with a null
+        start or end remain.
 
         The memory of removed rows is released once they outnumber the rows that remain. Calls that
         are running in other threads see the rows either with or without the removed ones.
@@ -3029,8 +3031,8 @@ class Index:
             2
 
         Args:
-            before: The time of the earliest row to keep: a time of the time column's type, or of the
-                end column's type, or an integer in its unit.
+            before: The time of the earliest row to keep: a time of the type of the time column or
+                the end column, or an integer in its unit.
 
         Raises:
             TidegateError: The time does not fit the column.

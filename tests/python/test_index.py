@@ -11,6 +11,7 @@ import campaign
 import tidegate as tg
 
 SEEDS = range(campaign.tries(40))
+HOWS = ["inner", "left", "right", "full", "semi", "anti"]
 TIMES = [pa.int64(), pa.int32(), pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "UTC")]
 KEYS = {
     "int": pa.int64(),
@@ -264,7 +265,7 @@ def overlaps(chance: random.Random, kind: pa.DataType):
         "min_overlap": least,
         "where": chance.choice([None, "right.r > 20", "left.l > 2", "(left.l + right.r) % 3 > 0"]),
     }
-    for how in ("inner", "left", "right", "full", "semi", "anti"):
+    for how in HOWS:
         function = chance.choice([tg.overlap_join, tg.overlap_join_batches])
         columns = chance.choice([None, ["l"]])
         yield function, {**given, "how": how, "columns": columns}
@@ -319,6 +320,26 @@ def test_an_overlap_join_with_an_index_returns_the_rows_of_the_table(seed, tmp_p
             assert tg.digest(found) == tg.digest(wanted)
 
 
+def test_an_overlap_join_searches_an_index_for_a_few_left_rows():
+    rows = range(0, 10_000, 10)
+    long = {"start": [0], "end": [10_000], "k": [0]}
+    parts = [pa.table({"start": rows, "end": rows, "k": [row % 3 for row in rows]}), pa.table(long)]
+    index = tg.Index(pa.concat_tables(parts), on=("start", "end"), by="k")
+
+    def method(left: pa.Table, **arguments) -> str:
+        with tg.overlap_join_batches(left, index, by="k", **arguments) as reader:
+            pa.table(reader)
+            return reader.stats()["keys"]
+
+    few = pa.table({"start": [5, 95], "end": [5, 195], "k": [0, 1]})
+    for how in HOWS:
+        assert method(few, on=("start", "end"), how=how) == "looked up in the index"
+    wide = pa.table({"start": [-1] * 9, "end": [10_000] * 9, "k": [0, 1, 2] * 3})
+    assert method(wide, on=("start", "end")) != "looked up in the index"
+    many = pa.table({"start": range(40), "end": range(40), "k": [1] * 40})
+    assert method(many, on=("start", "end")) != "looked up in the index"
+
+
 @pytest.mark.parametrize("closed", ["both", "left"])
 @pytest.mark.parametrize("least", [None, "1ms", "1500ms", "4s"])
 def test_left_intervals_may_be_finer_than_those_of_the_index(closed, least):
@@ -340,7 +361,9 @@ def test_left_intervals_may_be_finer_than_those_of_the_index(closed, least):
     left = pa.table(
         {
             "a": pa.array(times, pa.timestamp("ms")),
-            "b": pa.array(ends, pa.timestamp("ms")).cast(chance.choice([pa.timestamp("ms"), micros])),
+            "b": pa.array(ends, pa.timestamp("ms")).cast(
+                chance.choice([pa.timestamp("ms"), micros])
+            ),
         }
     )
     arguments = {"closed": closed, "min_overlap": least}
@@ -411,13 +434,40 @@ def test_rows_of_an_index_of_intervals_expire_by_their_end():
     starts, ends = [0, 1, 2, 3], [9, 2, 4, 8]
     index = tg.Index(pa.table({"start": starts, "end": ends, "r": range(4)}), on=("start", "end"))
     ask = pa.table({"a": [-9], "b": [99]})
-    left = lambda: tg.overlap_join(ask, index, on=("a", "b"))["r"].to_pylist()  # noqa: E731
+
+    def left() -> list[int]:
+        return tg.overlap_join(ask, index, on=("a", "b"))["r"].to_pylist()
+
     index.expire(before=4)
     assert (index.rows, left()) == (3, [0, 2, 3])
     index.expire(before=9)
     assert (index.rows, left()) == (1, [0])
     index.expire(before=10)
     assert (index.rows, left()) == (0, [])
+
+
+def test_an_index_of_intervals_keeps_those_that_ended_shortly_before_the_latest_start():
+    rows = {"start": [0, 1, None, 3, 8], "end": [2**62, 5, 0, None, 8], "r": range(5)}
+    index = tg.Index(pa.table(rows), on=("start", "end"), keep=2)
+    ask = pa.table({"a": [0], "b": [99]})
+
+    def left() -> list[int]:
+        return tg.overlap_join(ask, index, on=("a", "b"))["r"].to_pylist()
+
+    assert (index.rows, left()) == (4, [0, 4])
+    index.append(pa.table({"start": [11], "end": [12], "r": [5]}))
+    assert (index.rows, left()) == (4, [0, 5])
+
+
+def test_a_saved_index_keeps_the_numbers_of_keys_without_an_interval(tmp_path):
+    names = ["b", "a", "c", None, "a", "d"]
+    rows = {"start": [None, 1, 2, 3, 4, 5], "end": [1, 2, None, 4, 5, 6], "k": names, "r": range(6)}
+    index = tg.Index(pa.table(rows), on=("start", "end"), by="k")
+    index.save(tmp_path / "rows.index")
+    ask = pa.table({"a": [0] * 4, "b": [9] * 4, "k": ["d", "a", "c", "b"]})
+    for one in (index, tg.open_index(tmp_path / "rows.index", verify=True)):
+        found = tg.overlap_join(ask, one, on=("a", "b"), by="k", columns=["k", "r"])
+        assert found.to_pydict() == {"k": ["d", "a", "a"], "r": [5, 1, 4]}
 
 
 @pytest.mark.parametrize("strategy", ["backward", "forward", "nearest"])

@@ -166,6 +166,16 @@ impl SectionWriter {
         let checksums = std::mem::take(&mut self.checksums);
         Ok(json!({"start": self.start, "end": end, "checksums": checksums}))
     }
+
+    /// Writes a section of arrays, one after the other.
+    fn arrays<'a, T: bytemuck::Pod>(
+        &mut self,
+        arrays: impl IntoIterator<Item = &'a [T]>,
+    ) -> io::Result<Value> {
+        self.section(|out| {
+            arrays.into_iter().try_for_each(|array| out.write_all(bytemuck::cast_slice(array)))
+        })
+    }
 }
 
 impl Table {
@@ -212,19 +222,11 @@ impl Table {
             })
         })?;
         let messages = writer.section(|out| out.write_all(&messages))?;
-        let times = writer.section(|out| out.write_all(bytemuck::cast_slice(rows.times())))?;
-        let mut ends = Value::Null;
-        if let Some(tree) = &part.ends {
-            ends = writer.section(|out| {
-                let mut levels = tree.levels();
-                levels.try_for_each(|level| out.write_all(bytemuck::cast_slice(level)))
-            })?;
-        }
-        let mut numbers = Value::Null;
-        if let Some(of_positions) = rows.numbers() {
-            numbers = writer.section(|out| out.write_all(bytemuck::cast_slice(of_positions)))?;
-        }
-        let starts = writer.section(|out| out.write_all(bytemuck::cast_slice(rows.starts())))?;
+        let times = writer.arrays([rows.times()])?;
+        let levels = part.ends.as_ref().map(|tree| tree.levels());
+        let ends = levels.map(|levels| writer.arrays(levels)).transpose()?;
+        let numbers = rows.numbers().map(|numbers| writer.arrays([numbers])).transpose()?;
+        let starts = writer.arrays([rows.starts()])?;
         let span = part.keys.as_ref().and_then(|keys| keys.span());
         let keys = keys
             .map(|keys| {
@@ -439,18 +441,7 @@ impl Opening {
         );
         let side = side.ok_or_else(|| self.damaged("its sections do not fit each other"))?;
         let keys = self.keys(keys, (&table, &columns), driver)?;
-        let tree = ends
-            .map(|ends| {
-                let tree = EndTree::of_saved(&side, |levels| {
-                    Pages::mapped(
-                        &self.file,
-                        ends.bytes.start + levels.start..ends.bytes.start + levels.end,
-                    )
-                });
-                tree.filter(|tree| tree.bytes() == ends.bytes.len())
-                    .ok_or_else(|| self.damaged("its sections do not fit each other"))
-            })
-            .transpose()?;
+        let tree = ends.map(|ends| self.tree(&side, &ends)).transpose()?;
         if tree.is_some() != columns.on.1.is_some()
             || keys.as_ref().map_or(1, KeyLookup::count) != side.key_count()
             || self.number("rows")? != table.rows()
@@ -476,6 +467,15 @@ impl Opening {
             unverified: Some(Arc::new(unverified)),
         };
         Ok(table.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
+    }
+
+    fn tree(&self, rows: &SideIndex, section: &Section) -> Result<EndTree> {
+        let start = section.bytes.start;
+        let level =
+            |bytes: Range<usize>| Pages::mapped(&self.file, start + bytes.start..start + bytes.end);
+        let tree = EndTree::of_saved(rows, level);
+        tree.filter(|tree| tree.bytes() == section.bytes.len())
+            .ok_or_else(|| self.damaged("its sections do not fit each other"))
     }
 
     fn columns(&self, table: &Table) -> Result<IndexColumns> {
