@@ -31,7 +31,7 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = bound(function, inputs, arguments)
         if isinstance(given["right"], _tidegate.Index):
-            given |= with_names_of(given["right"], given)
+            given |= with_names_of(making, given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")

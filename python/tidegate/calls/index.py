@@ -31,7 +31,7 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         cls,
         table: Table,
         *,
-        on: str,
+        on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
         keep: Bound = None,
         threads: int | None = None,
@@ -120,18 +120,27 @@ def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
     return inputs.rows_of(name, opened, opened.schema.names)
 
 
-def with_names_of(index: _tidegate.Index, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def with_names_of(
+    making: object, index: _tidegate.Index, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments of a join whose right side is an index.
 
     The index determines the names of the right columns, so the arguments only need those of the
-    left side.
+    left side. If the index has other columns than the join needs, the join refuses it.
 
-    Raises:
-        SchemaError: The arguments name right columns other than those of the index.
+    Args:
+        making: The native function that builds queries for this join.
+        index: The right side.
+        arguments: The arguments of the call by name.
     """
     given = dict(arguments)
-    if isinstance(given.get("on"), str):
-        given["on"] = (given["on"], index.on)
+    on, own = given.get("on"), index.on
+    first, last = (own, own) if isinstance(own, str) else own
+    if making is _tidegate.overlap_join_query:
+        if isinstance(on, tuple) and all(isinstance(name, str) for name in on):
+            given["on"] = (on, (first, last))
+    elif isinstance(on, str):
+        given["on"] = (on, first)
     by = given.get("by")
     names = [by] if isinstance(by, str) else by
     if isinstance(names, list | tuple) and len(names) == len(index.by):

@@ -121,7 +121,7 @@ pub(crate) struct Part<'a> {
 
 impl Part<'_> {
     /// Returns the positions of the rows that have the key of a left row, including expired ones.
-    fn positions(&self, left: usize) -> Range<u32> {
+    pub(crate) fn positions(&self, left: usize) -> Range<u32> {
         match self.left_keys.map_or(0, |keys| keys[left]) {
             NO_KEY => 0..0,
             key => self.groups.starts[key as usize]..self.groups.starts[key as usize + 1],
