@@ -2642,6 +2642,10 @@ class JoinPlan:
         """
 
     @property
+    def _has_row_bounds(self) -> bool:
+        """Whether a bound of an interval join varies from row to row."""
+
+    @property
     def looks_back(self) -> bool:
         """Whether the last right row with a given key may match regardless of its age.
 
@@ -3059,6 +3063,10 @@ class Index:
 
     def _write(self, path: str | os.PathLike[str]) -> None:
         """Write the index and its rows to a file."""
+
+    @property
+    def _most_searched(self) -> int:
+        """The largest number of left rows for each of which a join searches the index."""
 
     @property
     def path(self) -> str | None:

@@ -402,9 +402,10 @@ def test_an_index_of_intervals_refuses_other_joins_and_rows():
     alarms = pa.table({"a": [10], "b": [15], "k": [1]})
     found = tg.overlap_join(alarms, index, on=("a", "b"), by="k", columns=["job"])
     assert found.to_pydict() == {"job": ["x"]}
-    told = tg.explain(tg.overlap_join, alarms, index, on=("a", "b"), by="k")
+    *told, last = tg.explain(tg.overlap_join, alarms, index, on=("a", "b"), by="k").splitlines()
     names = {"on": (("a", "b"), ("start", "end")), "by": "k"}
-    assert told == tg.explain(tg.overlap_join, alarms, jobs, **names)
+    assert told == tg.explain(tg.overlap_join, alarms, jobs, **names).splitlines()
+    assert last.startswith("  index      2 rows: ")
     refused = "right: the index is on `start`, `end` by `k`, but the join is on `start` by `k`; "
     with pytest.raises(tg.SchemaError, match=refused):
         tg.interval_join(alarms, index, on="a", by="k", lower=0, upper=1)
@@ -503,9 +504,15 @@ def test_an_index_names_the_columns_of_the_right_side():
     assert found["bid"].to_pylist() == [5, 6]
     assert found.equals(tg.asof_join(trades, quotes, on=("ts", "time"), by=[("sym", "symbol")]))
     told = tg.explain(tg.asof_join, trades, index, on="ts", by="sym")
-    assert told == tg.explain(
-        tg.asof_join, trades, quotes, on=("ts", "time"), by=[("sym", "symbol")]
-    )
+    *plan, last = told.splitlines()
+    arguments = {"on": ("ts", "time"), "by": [("sym", "symbol")]}
+    assert plan == tg.explain(tg.asof_join, trades, quotes, **arguments).splitlines()
+    assert last.split() == (
+        "index 2 rows: up to 0 left rows are searched for one by one, more are followed in time "
+        "order"
+    ).split()
+    told = tg.explain(tg.window_join, trades, index, on="ts", by="sym", window=tg.rows(3))
+    assert "all 2 rows are read, since this join cannot search them" in told
     assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'
 
 

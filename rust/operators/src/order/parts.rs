@@ -16,7 +16,7 @@ use crate::rows::NO_KEY;
 
 /// If there are fewer right rows per left row than this, following the left rows in time order
 /// takes less time than a search for each of them.
-const SEARCHED: usize = 32;
+pub const SEARCHED: usize = 32;
 
 /// A part of an index, together with the keys of the left rows.
 #[derive(Clone, Copy, Debug)]

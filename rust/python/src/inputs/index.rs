@@ -146,6 +146,12 @@ impl Index {
         })
     }
 
+    /// The largest number of left rows for each of which a join searches the index.
+    #[getter]
+    fn _most_searched(&self) -> usize {
+        self.latest.get().most_searched().unwrap_or_default()
+    }
+
     #[doc = manual!(Index.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

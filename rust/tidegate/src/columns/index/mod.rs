@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SideIndex};
+use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SEARCHED, SideIndex};
 use tidegate_operators::overlap::{EndTree, IndexedIntervals};
 use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::Pages;
@@ -369,6 +369,12 @@ impl Table {
         let name = |at: usize| self.schema().field(at).name().clone();
         let (start, end) = columns.on;
         ((name(start), end.map(name)), columns.by.iter().map(|&at| name(at)).collect())
+    }
+
+    /// Returns the largest number of left rows for each of which a join searches the index, or
+    /// `None` if the table has no index.
+    pub fn most_searched(&self) -> Option<usize> {
+        self.index().map(|_| self.rows() / SEARCHED)
     }
 
     /// Returns the number of bytes in the table's index, if it has one.
