@@ -2642,9 +2642,7 @@ class JoinPlan:
         """
 
     @property
-    def _has_row_bounds(self) -> bool:
-        """Whether a bound of an interval join varies from row to row."""
-
+    def _has_row_bounds(self) -> bool: ...
     @property
     def looks_back(self) -> bool:
         """Whether the last right row with a given key may match regardless of its age.
@@ -3061,13 +3059,9 @@ class Index:
             TidegateError: The file cannot be written.
         """
 
-    def _write(self, path: str | os.PathLike[str]) -> None:
-        """Write the index and its rows to a file."""
-
+    def _write(self, path: str | os.PathLike[str]) -> None: ...
     @property
-    def _most_searched(self) -> int:
-        """The largest number of left rows for each of which a join searches the index."""
-
+    def _most_searched(self) -> int: ...
     @property
     def path(self) -> str | None:
         """The file from which `open_index` opened the index.

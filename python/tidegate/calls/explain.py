@@ -72,9 +72,7 @@ def of_join(
     return "\n".join(lines)
 
 
-def _of_index(
-    query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index
-) -> str:
+def _of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index) -> str:
     """Explain how a join uses an index."""
     by_rows = query.function == "window_join" and (
         plan.time is None or plan.time[1] == (None, None) or query.arguments["algorithm"]
