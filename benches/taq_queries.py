@@ -410,12 +410,9 @@ def main() -> None:
     sizes = f"{given.quotes:,} quotes, {given.quotes // QUOTES_PER_TRADE:,} trades"
     print(f"{sizes}, {given.symbols:,} symbols, {given.threads} threads\n")
     print(markdown(every))
+    print(f"Versions: {turns.versions(given.systems.split(','))}")
     if given.json:
-        values = {
-            query: {form: [dataclasses.asdict(one) for one in found] for form, found in of.items()}
-            for query, of in every.items()
-        }
-        given.json.write_text(json.dumps(values, indent=1))
+        turns.write(given.json, every)
 
 
 def markdown(every: dict[str, turns.Rounds]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.metadata
+import json
 import statistics
 import sys
 from typing import TYPE_CHECKING, Any
@@ -9,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import child
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 Rounds = dict[str, list[child.Found]]
 """The measurements of each form, one per round."""
@@ -79,3 +83,18 @@ def _digits(value: float) -> str:
     """Format a value with at least three significant digits."""
     places = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0  # noqa: PLR2004
     return f"{value:,.{places}f}"
+
+
+def versions(systems: Iterable[str]) -> str:
+    """Return the versions of systems, whose names begin with that of a package."""
+    packages = dict.fromkeys(system.partition(" ")[0] for system in systems)
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def write(path: Path, every: Mapping[str, Rounds]) -> None:
+    """Write all figures of all cases as JSON."""
+    values = {
+        case: {form: [dataclasses.asdict(one) for one in found] for form, found in of.items()}
+        for case, of in every.items()
+    }
+    path.write_text(json.dumps(values, indent=1))

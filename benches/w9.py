@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-import json
 import statistics
 import sys
 import tempfile
@@ -75,9 +74,8 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """Return what the case measures."""
-        name = self.case.partition("-")[0]
-        return name if name in ("build", "windows", "full") else "asof"
+        """Return the key of the case in `FORMS`."""
+        return kind_of(self.case)
 
     @property
     def quotes(self) -> pa.Table:
@@ -99,6 +97,12 @@ class Job:
     def has_few_symbols(self) -> bool:
         """Return whether the trades have so few symbols that a filter of the quotes saves time."""
         return self.case in ("50-symbols", "1000-rare", "one-symbol", "random-1000", "sorted-1000")
+
+
+def kind_of(case: str) -> str:
+    """Return what a case measures, which is a key of `FORMS`."""
+    name = case.partition("-")[0]
+    return name if name in FORMS else "asof"
 
 
 def _read(folder: str, name: str) -> pa.Table:
@@ -533,7 +537,7 @@ def main() -> None:
         trades = write_inputs(cases, given.rows, given.symbols, Path(folder))
         for case in cases:
             print(case, file=sys.stderr, flush=True)
-            kind = Job("", case, "", 0, 0).kind
+            kind = kind_of(case)
             jobs = [
                 Job(system, case, folder, given.threads, given.repeat)
                 for system in systems
@@ -546,12 +550,9 @@ def main() -> None:
     if "build" in every:
         print(preparations(every["build"], given.rows))
     print(joins({case: found for case, found in every.items() if case != "build"}, trades))
+    print(f"Versions: {turns.versions(given.systems.split(','))}")
     if given.json:
-        values = {
-            case: {form: [dataclasses.asdict(one) for one in found] for form, found in of.items()}
-            for case, of in every.items()
-        }
-        given.json.write_text(json.dumps(values, indent=1))
+        turns.write(given.json, every)
 
 
 def preparations(found: turns.Rounds, rows: int) -> str:
