@@ -66,6 +66,7 @@ pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::parse_duration;
 pub use columns::fit::Extra;
+pub use columns::index::open_index;
 pub use columns::metadata::without_index;
 pub use columns::roomy::with_room;
 pub use columns::row_ends::End;
@@ -95,4 +96,4 @@ pub use tidegate_structures::memory::refusal;
 pub use tidegate_structures::memory::{
     Allocator, keep_at_most as keep_memory_at_most, release as release_memory,
 };
-pub use tidegate_sync::{Door, Stop};
+pub use tidegate_sync::{Door, Latest, Stop};
