@@ -1284,6 +1284,7 @@ class Merge(Operator[_OperatorStats]):
         Raises:
             SchemaError: A key column is missing or has an unsuitable type.
             TidegateError: `keep` is negative or does not fit the time column.
+            TypeError: An argument has the wrong type.
         """
 
     def reader(self) -> MergeReader:
@@ -3015,6 +3016,7 @@ class Index:
         Raises:
             SchemaError: The rows have other columns than the index, or other types.
             TidegateError: A time is null, or there would be too many rows. The index is unchanged.
+            TypeError: The rows have an unsupported type.
         """
 
     def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
@@ -3057,6 +3059,7 @@ class Index:
 
         Raises:
             TidegateError: The file cannot be written.
+            TypeError: `path` is not a path.
         """
 
     def _write(self, path: str | os.PathLike[str]) -> None: ...
@@ -3121,7 +3124,20 @@ class Index:
 
 @final
 class SavedIndex:
-    """A file that contains an index, for the constructor of `Index`."""
+    """A file that contains an index, for the constructor of `Index`.
+
+    Args:
+        path: The file.
+        verify: True compares the checksums of all bytes, which reads the whole file. By default,
+            the description and the keys are checked first, and the order of the rows before the
+            first join.
+        threads: The number of worker threads.
+
+    Raises:
+        StateError: The file does not contain an index, is damaged, or has been written by a later
+            version.
+        TypeError: An argument has the wrong type.
+    """
 
     def __new__(cls, path: str | os.PathLike[str], verify: bool, threads: int) -> Self: ...
     @property
