@@ -2803,11 +2803,13 @@ class JoinQuery:
     ) -> JoinPlan:
         """Return the plan for inputs with these columns. No rows are read."""
 
-    def table(self, left: ArrowSource | InputRows, right: ArrowSource | InputRows) -> pa.Table:
+    def table(
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
+    ) -> pa.Table:
         """Join two inputs of Arrow data."""
 
     def batches(
-        self, left: ArrowSource | InputRows, right: ArrowSource | InputRows
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
     ) -> BatchReader[_JoinStats]:
         """Join two inputs of Arrow data, batch by batch."""
 
@@ -2874,10 +2876,10 @@ class AggregationQuery:
     def replace(self, **changes: object) -> Self:
         """Return the same query with different values for some arguments."""
 
-    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows]) -> AggregationPlan:
+    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows | Index]) -> AggregationPlan:
         """Return the plan for streams with these columns. No rows are read."""
 
-    def table(self, streams: Streams | Sequence[InputRows]) -> pa.Table:
+    def table(self, streams: Streams | Sequence[InputRows | Index]) -> pa.Table:
         """Aggregate streams of Arrow data."""
 
     def operator(

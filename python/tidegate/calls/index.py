@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
+from tidegate.calls.arguments import told, told_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
     __doc__ = _tidegate.Index.__doc__
     __slots__ = ()
 
+    @told_new
     def __new__(  # noqa: D102 - as above
         cls,
         table: Table,
@@ -61,6 +63,7 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 Index.__module__ = "tidegate"
 
 
+@told
 def open_index(
     path: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
 ) -> Index:
@@ -94,7 +97,7 @@ def open_index(
     place = Path(path).absolute()
     number = _tidegate.default_threads() if threads is None else threads
     saved = _tidegate.SavedIndex(place, verify, number)
-    return Index(saved, on=saved.on, threads=threads)  # type: ignore[arg-type]
+    return Index(saved, on=saved.on, threads=threads)
 
 
 def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
