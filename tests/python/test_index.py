@@ -272,6 +272,17 @@ def test_an_index_names_the_columns_of_the_right_side():
     assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'
 
 
+def test_the_columns_of_a_band_join_are_not_those_of_the_index():
+    quotes = pa.table({"time": [1, 2], "symbol": ["A", "B"], "price": [5, 6]})
+    trades = pa.table({"ts": [2, 3], "sym": ["A", "B"], "price": [5, 7]})
+    index = tg.Index(quotes, on="time", by="symbol")
+    band = {"on": "price", "within": 1}
+    found = tg.band_join(trades, index, **band, by="sym", time="ts", window=2)
+    pairs = {"by": [("sym", "symbol")], "time": ("ts", "time"), "window": 2}
+    assert found.num_rows == 2
+    assert found.equals(tg.band_join(trades, quotes, **band, **pairs))
+
+
 def test_a_join_that_does_not_fit_the_index_is_refused():
     quotes = pa.table({"ts": [1, 2], "sent": [1, 2], "sym": ["A", "B"], "n": [1, 2]})
     index = tg.Index(quotes, on="ts", by="sym")

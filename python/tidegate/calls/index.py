@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
     __doc__ = _tidegate.Index.__doc__
-    __slots__ = ()
+    __slots__ = ("_opened",)
+
+    _opened: tuple[int, int] | None
+    """The size and the modification time, in nanoseconds, of the file that `open_index` has opened;
+    None for an index that was built in memory."""
 
     @told_new
     def __new__(  # noqa: D102 - as above
@@ -38,7 +42,9 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         threads: int | None = None,
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
-        return super().__new__(cls, _arrow("table", table), on=on, by=keys, threads=threads)
+        made = super().__new__(cls, _arrow("table", table), on=on, by=keys, threads=threads)
+        made._opened = None
+        return made
 
     def append(self, rows: Table) -> None:  # noqa: D102 - as above
         super().append(_arrow("rows", rows))
@@ -96,8 +102,24 @@ def open_index(
     """
     place = Path(path).absolute()
     number = _tidegate.default_threads() if threads is None else threads
+    found = _state_of(place)
     saved = _tidegate.SavedIndex(place, verify, number)
-    return Index(saved, on=saved.on, threads=threads)
+    # If the file is replaced while it is opened, it is unknown which of the two was opened.
+    while found != (after := _state_of(place)):
+        found = after
+        saved = _tidegate.SavedIndex(place, verify, number)
+    index = Index(saved, on=saved.on, threads=threads)
+    index._opened = found  # noqa: SLF001 - the same module
+    return index
+
+
+def _state_of(place: Path) -> tuple[int, int] | None:
+    """Return a file's size and modification time, or None if it cannot be read."""
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
@@ -120,8 +142,10 @@ def with_names_of(index: _tidegate.Index, arguments: Mapping[str, Any]) -> dict[
         SchemaError: The arguments name right columns other than those of the index.
     """
     given = dict(arguments)
-    if isinstance(given.get("on"), str):
-        given["on"] = (given["on"], index.on)
+    # In a band join, `on` names the columns whose values are compared.
+    time = "time" if "within" in given else "on"
+    if isinstance(given.get(time), str):
+        given[time] = (given[time], index.on)
     by = given.get("by")
     names = [by] if isinstance(by, str) else by
     if isinstance(names, list | tuple) and len(names) == len(index.by):
