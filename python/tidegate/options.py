@@ -337,6 +337,37 @@ OPTIONS: tuple[Option, ...] = (
         is_input=True,
     ),
     Option(
+        "table",
+        "Table",
+        ("Index",),
+        """
+        The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict of
+        arrays. They must not change afterwards.
+        """,
+        is_input=True,
+    ),
+    Option(
+        "on",
+        "str",
+        ("Index",),
+        """
+        The time column.
+        """,
+        command=OfCommand("The time column.", metavar="COLUMN"),
+    ),
+    Option(
+        "by",
+        "str | Sequence[str] | None",
+        ("Index",),
+        """
+        The key columns: a name or a list of names. None means that the joins have no keys.
+        """,
+        default="None",
+        command=OfCommand(
+            "A key column; repeat it for several columns.", metavar="COLUMN", repeats=True
+        ),
+    ),
+    Option(
         "schema",
         "pa.Schema | Table",
         ("Merge", "Aggregate"),
@@ -1177,7 +1208,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "int | None",
-        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate"),
+        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate", "Index"),
         """
         The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,
