@@ -120,6 +120,16 @@ def test_an_index_can_also_be_the_left_side(seed):
             assert tg.digest(found) == tg.digest(wanted)
 
 
+def test_an_index_can_be_a_stream():
+    rows = pa.table({"ts": [1, 2, 2, 7], "k": ["a", "b", "a", "b"]})
+    index = tg.Index(rows, on="ts", by="k")
+    windows = {"on": "ts", "size": 5, "by": "k", "aggs": {"n": tg.agg.count()}}
+    assert tg.aggregate(index, **windows).equals(tg.aggregate(rows, **windows))
+    both = tg.aggregate([index, rows], **windows)
+    assert both.equals(tg.aggregate([rows, rows], **windows))
+    assert tg.merge([rows, index], on="ts").equals(tg.merge([rows, rows], on="ts"))
+
+
 def test_the_other_side_of_a_join_with_an_index_can_be_files(tmp_path):
     chance = campaign.rng("index and files")
     rows = [table(chance, pa.int64(), 50, name) for name in "lr"]
