@@ -91,7 +91,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
-from tidegate.calls.index import Index, open_index
+from tidegate.calls.index import Index, of_merge, open_index
 from tidegate.calls.tasks import tasks
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
@@ -100,7 +100,7 @@ from tidegate.runtime.metrics import metrics
 from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
 
-attach({Digest: {"update": update}})
+attach({Digest: {"update": update}, Merge: {"index": of_merge}})
 
 if TYPE_CHECKING:
     from tidegate.slices.plan import TaskPlan

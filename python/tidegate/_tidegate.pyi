@@ -1244,6 +1244,48 @@ class Merge(Operator[_OperatorStats]):
         threads: int | None = None,
         digest: bool = False,
     ) -> Self: ...
+    @property
+    def on(self) -> str:
+        """The time column.
+
+        Example:
+            >>> tg.Merge(trades.schema).on
+            'ts'
+        """
+
+    def index(
+        self,
+        *,
+        by: str | Sequence[str] | None = None,
+        keep: Bound = None,
+        threads: int | None = None,
+    ) -> Index:
+        """Create an empty index for the merged rows.
+
+        Run the merge with the index's `append` as its sink. Joins with the index then find the rows
+        that have been merged so far.
+
+        Example:
+            >>> merge = tg.Merge(quotes.schema)
+            >>> recent = merge.index(by="sym", keep=20)
+            >>> with merge.running(recent.append):
+            ...     merge.sources[0].push(quotes)
+            >>> recent.rows
+            2
+            >>> tg.asof_join(trades, recent, on="ts", by="sym")["bid"].to_pylist()
+            [None, None, 7]
+
+        Args:
+            by: The key columns: a name or a list of names. None means that the joins have no keys.
+            keep: Rows expire when they are this much older than the latest row. None keeps all
+                rows.
+            threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+        Raises:
+            SchemaError: A key column is missing or has an unsuitable type.
+            TidegateError: `keep` is negative or does not fit the time column.
+        """
+
     def reader(self) -> MergeReader:
         """Create another reader for the rows.
 
@@ -2600,6 +2642,10 @@ class JoinPlan:
         """
 
     @property
+    def _has_row_bounds(self) -> bool:
+        """Whether a bound of an interval join varies from row to row."""
+
+    @property
     def looks_back(self) -> bool:
         """Whether the last right row with a given key may match regardless of its age.
 
@@ -2904,28 +2950,43 @@ class Index:
     rows then searches for their matches instead of passing over all right rows. The result is the
     same as with the table itself, including the order of its rows.
 
-    `asof_join` without `where`, and `interval_join` and `window_join` with bounds that are the same
-    for all rows, use the index, with or without `aggs`. Other joins also accept an index, but read
-    all of its rows.
+    `asof_join`, and `interval_join` and `window_join` with bounds that are the same for all rows,
+    use the index. `overlap_join` uses an index on a start and an end column. Other joins also
+    accept an index, but read all of its rows.
 
-    The index refers to the rows of the table, and takes up another 12 bytes per row and a few bytes
-    per key.
+    The index refers to the rows of the table, and takes up another 12 bytes per row, or 21 bytes if
+    rows have a start and an end, and a few bytes per key. `append` adds rows, `expire` removes old
+    ones, and `save` writes the index to a file. Other threads can join with the index in the
+    meantime: each call sees one version of the rows.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
         >>> tg.asof_join(trades, index, on="ts", by="sym", columns=["ts", "bid"]).to_pydict()
         {'ts': [10, 20, 30], 'bid': [8, None, 7]}
 
+        Rows that have a start and an end:
+
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> index = tg.Index(jobs, on=("start", "end"))
+        >>> tg.overlap_join(trades, index, on=("ts", "ts"), columns=["ts", "job"]).to_pydict()
+        {'ts': [10, 20, 20, 30], 'job': ['x', 'x', 'z', 'x']}
+
     Args:
         table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict
             of arrays. They must not change afterwards.
-        on: The time column.
+        on: The time column, or a pair with the start and end columns for `overlap_join`. A row with
+            a null start or end does not match any row.
         by: The key columns: a name or a list of names. None means that the joins have no keys.
+        keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
+            timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
+            start and an end expire when they end this long before the latest start. None keeps all
+            rows.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
         SchemaError: A column is missing or has an unsuitable type.
-        TidegateError: A time is null, the table cannot be read, or it has too many rows.
+        TidegateError: A time is null, a row ends before it starts, the table cannot be read, it has
+            too many rows, or `keep` is invalid.
         TypeError: The table has an unsupported type.
     """
 
@@ -2933,8 +2994,9 @@ class Index:
         cls,
         table: Table,
         *,
-        on: str,
+        on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
+        keep: Bound = None,
         threads: int | None = None,
     ) -> Self: ...
     def append(self, rows: Table) -> None:
@@ -2962,6 +3024,9 @@ class Index:
     def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
         """Remove the rows before a time from the index.
 
+        Rows that have a start and an end are removed if they end before the time. Rows with a null
+        start or end remain.
+
         The memory of removed rows is released once they outnumber the rows that remain. Calls that
         are running in other threads see the rows either with or without the removed ones.
 
@@ -2972,8 +3037,8 @@ class Index:
             2
 
         Args:
-            before: The time of the earliest row to keep: a time of the column's type, or an integer
-                in its unit.
+            before: The time of the earliest row to keep: a time of the type of the time column or
+                the end column, or an integer in its unit.
 
         Raises:
             TidegateError: The time does not fit the column.
@@ -3002,6 +3067,10 @@ class Index:
         """Write the index and its rows to a file."""
 
     @property
+    def _most_searched(self) -> int:
+        """The largest number of left rows for each of which a join searches the index."""
+
+    @property
     def path(self) -> str | None:
         """The file from which `open_index` opened the index.
 
@@ -3023,8 +3092,8 @@ class Index:
         """
 
     @property
-    def on(self) -> str:
-        """The time column.
+    def on(self) -> str | tuple[str, str]:
+        """The time column, or the start and end columns.
 
         Example:
             >>> tg.Index(quotes, on="ts", by="sym").on
@@ -3064,8 +3133,8 @@ class SavedIndex:
 
     def __new__(cls, path: str | os.PathLike[str], verify: bool, threads: int) -> Self: ...
     @property
-    def on(self) -> str:
-        """The time column."""
+    def on(self) -> str | tuple[str, str]:
+        """The time column, or the start and end columns."""
 
 class InputRows:
     """Arrow data that has been read and will be passed to a native call later.

@@ -349,12 +349,17 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "on",
-        "str",
+        "str | tuple[str, str]",
         ("Index",),
         """
-        The time column.
+        The time column, or a pair with the start and end columns for `overlap_join`. A row with a
+        null start or end does not match any row.
         """,
-        command=OfCommand("The time column.", metavar="COLUMN"),
+        command=OfCommand(
+            "The time column, or the start and end columns.",
+            metavar="COLUMN|START,END",
+            read="time_or_interval",
+        ),
     ),
     Option(
         "by",
@@ -367,6 +372,17 @@ OPTIONS: tuple[Option, ...] = (
         command=OfCommand(
             "A key column; repeat it for several columns.", metavar="COLUMN", repeats=True
         ),
+    ),
+    Option(
+        "keep",
+        "Bound",
+        ("Index",),
+        """
+        Rows expire when they are this much older than the latest row: a timedelta, a numpy
+        timedelta64, a string such as "1h", or an integer if times are integers. Rows with a start
+        and an end expire when they end this long before the latest start. None keeps all rows.
+        """,
+        default="None",
     ),
     Option(
         "schema",

@@ -52,7 +52,6 @@ def test_the_rows_can_come_from_standard_input(folder: Path) -> None:
         (["asof"], ["--on", "ts", "--by", "symbol"], []),
         (["asof", "--strategy", "nearest"], ["--on", "ts=time", "--by", "symbol"], []),
         (["band", "--within", "0.5", "--on", "price=bid"], ["--by", "symbol"], ["symbol=code"]),
-        (["overlap", "--on", "ts,ts=time,time"], ["--by", "symbol"], ["symbol=code"]),
     ],
 )
 def test_a_join_with_an_index_returns_the_rows_of_the_table(
@@ -69,6 +68,19 @@ def test_a_join_with_an_index_returns_the_rows_of_the_table(
     found = read(folder / "a.arrow")
     assert found.num_rows > 0
     assert found.equals(read(folder / "b.arrow"))
+
+
+def test_an_index_of_intervals_is_that_of_an_overlap_join(folder: Path) -> None:
+    ends = RENAMED.append_column("end", RENAMED["time"])
+    write(ends, folder / "spans.arrow")
+    command = ["index", "spans.arrow", "--on", "time,end", "--by", "code", "-o", "spans.index"]
+    assert run(*command).exit_code == 0
+    index = tg.open_index(folder / "spans.index")
+    assert (index.on, index.by) == (("time", "end"), ["code"])
+    command = ["overlap", "trades.arrow", "--right-index", "spans.index", "-o", "found.arrow"]
+    assert run(*command, "--on", "ts,ts", "--by", "symbol").exit_code == 0
+    on, by = (("ts", "ts"), ("time", "end")), {"symbol": "code"}
+    assert read(folder / "found.arrow").equals(tg.overlap_join(TRADES, ends, on=on, by=by))
 
 
 def test_the_plan_is_printed(folder: Path) -> None:
@@ -101,6 +113,11 @@ INDEX = ["index", "quotes.arrow", "--on", "time"]
         ([*JOIN, "--right-index", "trades.arrow"], 1, "expected an index that Index.save"),
         ([*INDEXED[:4], *INDEXED[6:]], 1, "the join is on `time` by no keys"),
         (INDEX, 2, "Missing option '-o'"),
+        (
+            [*INDEX[:3], "time,", "-o", "new.index"],
+            2,
+            "expected COLUMN or START,END, found 'time,'",
+        ),
         ([*INDEX, "-o", "-"], 2, "an index is written to a file"),
         ([*INDEX, "-o", "folder/"], 2, "an index is written to a file"),
         ([*INDEX, "-o", "quotes.index"], 1, "quotes.index exists; give --force"),

@@ -64,9 +64,11 @@ def test_joins_with_an_index_return_the_rows_of_the_call(spark, seed, tmp_path, 
     left, right = side(chance, kind, "l"), side(chance, kind, "r")
     path = written(left, tmp_path / "left", chance)
     frame = spark.read.parquet(path)
-    index = saved(right, tmp_path / "right.index", on="ts", by="k")
+    columns = {"times": "ts", "intervals": ("ts", "end")}
+    indexes = [saved(right, tmp_path / name, on=on, by="k") for name, on in columns.items()]
     for function, arguments in joins(chance, kind):
         of_spark = getattr(tidegate.spark, function.__name__.removesuffix("_batches"))
+        index = indexes[function is tg.overlap_join]
         # The order of the index determines the order of rows with equal times.
         wanted = pa.table(function(left, right, **arguments))
         same(of_spark(frame, index, **arguments), wanted)

@@ -45,17 +45,24 @@ def joins(chance: random.Random, kind: pa.DataType):
     yield tg.asof_join, {**keys, "strategy": strategy, "how": asof, "where": where}
 
 
+def saved(table: pa.Table, path, kind: str) -> tg.Index:
+    """Save and open an index on the times or on the intervals of the rows."""
+    on = ("ts", "end") if kind == "intervals" else "ts"
+    tg.Index(table, on=on, by="k").save(path)
+    return tg.open_index(path)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tasks_with_an_index_return_the_rows_of_the_call_in_order(seed, tmp_path):
     chance = campaign.rng(f"tasks with an index {seed}")
     kind = chance.choice(KINDS)
     left, right = (side(chance, kind, in_order=chance.random() < 0.5) for _ in range(2))
     folder = written(left, tmp_path / "left", chance)
-    tg.Index(right, on="ts", by="k").save(tmp_path / "right.index")
-    index = tg.open_index(tmp_path / "right.index")
+    indexes = [saved(right, tmp_path / name, name) for name in ("times", "intervals")]
     divided = 0
     for function, arguments in joins(chance, kind):
         wanted = pa.table(function(left, right, **arguments))
+        index = indexes[function is tg.overlap_join]
         whole = tg.tasks(function, folder, index, **arguments)
         target = max(1, sum(task.size for task in whole.tasks) // chance.choice([1, 2, 5, 20]))
         plan = tg.tasks(function, folder, index, **arguments, target=target)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from tidegate.types import Table
+    from tidegate.types import Bound, Table
 
 
 class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
@@ -37,12 +37,14 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         cls,
         table: Table,
         *,
-        on: str,
+        on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
+        keep: Bound = None,
         threads: int | None = None,
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
-        made = super().__new__(cls, _arrow("table", table), on=on, by=keys, threads=threads)
+        rows = _arrow("table", table)
+        made = super().__new__(cls, rows, on=on, by=keys, keep=keep, threads=threads)
         made._opened = None
         return made
 
@@ -67,6 +69,17 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 
 
 Index.__module__ = "tidegate"
+
+
+def of_merge(
+    self: _tidegate.Merge,
+    *,
+    by: str | Sequence[str] | None = None,
+    keep: Bound = None,
+    threads: int | None = None,
+) -> Index:
+    """`Merge.index`."""
+    return Index(self.schema.empty_table(), on=self.on, by=by, keep=keep, threads=threads)
 
 
 @told
@@ -132,20 +145,31 @@ def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
     return inputs.rows_of(name, opened, opened.schema.names)
 
 
-def with_names_of(index: _tidegate.Index, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def with_names_of(
+    making: object, index: _tidegate.Index, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the arguments of a join whose right side is an index.
 
     The index determines the names of the right columns, so the arguments only need those of the
-    left side.
+    left side. If the index has other columns than the join needs, the join refuses it.
 
-    Raises:
-        SchemaError: The arguments name right columns other than those of the index.
+    Args:
+        making: The native function that builds queries for this join.
+        index: The right side.
+        arguments: The arguments of the call by name.
     """
     given = dict(arguments)
-    # In a band join, `on` names the columns whose values are compared.
-    time = "time" if "within" in given else "on"
-    if isinstance(given.get(time), str):
-        given[time] = (given[time], index.on)
+    on, own = given.get("on"), index.on
+    first, last = (own, own) if isinstance(own, str) else own
+    if making is _tidegate.overlap_join_query:
+        if isinstance(on, tuple) and all(isinstance(name, str) for name in on):
+            given["on"] = (on, (first, last))
+    elif making is _tidegate.band_join_query:
+        # `on` names the columns whose values are compared.
+        if isinstance(given.get("time"), str):
+            given["time"] = (given["time"], first)
+    elif isinstance(on, str):
+        given["on"] = (on, first)
     by = given.get("by")
     names = [by] if isinstance(by, str) else by
     if isinstance(names, list | tuple) and len(names) == len(index.by):

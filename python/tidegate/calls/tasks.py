@@ -154,7 +154,7 @@ def tasks(
         given["threads"] = 1
     if function in JOINS:
         if isinstance(given["right"], Index):
-            given |= with_names_of(given["right"], given)
+            given |= with_names_of(JOINS[function], given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         query = JOINS[function](**given)
         if isinstance(right, Index):

@@ -17,7 +17,7 @@ class Job:
     """The table to index, with the options of the index."""
 
     table: Input
-    on: str
+    on: str | tuple[str, str]
     by: list[str] | None
     threads: int | None
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from tqdm import tqdm
 
-from tidegate import Index
+from tidegate import Index, _tidegate
 from tidegate._tidegate import JoinQuery
 from tidegate.calls import explain, ways
 from tidegate.calls.index import with_names_of
@@ -76,12 +76,13 @@ def _with_names_of(index: Index, query: JoinQuery) -> JoinQuery:
     given = query.arguments
     for name in ("on", "time"):
         pair = given.get(name)
-        if isinstance(pair, tuple) and isinstance(pair[0], str) and pair[0] == pair[1]:
+        if isinstance(pair, tuple) and pair[0] == pair[1]:
             given[name] = pair[0]
     by = given["by"]
     if by is not None:
         given["by"] = [left if left == right else (left, right) for left, right in by.items()]
-    named = with_names_of(index, given)
+    making = getattr(_tidegate, f"{query.function}_query")
+    named = with_names_of(making, index, given)
     return query.replace(**{name: named[name] for name in ("on", "time", "by") if name in named})
 
 

@@ -232,6 +232,14 @@ def intervals(text: str) -> IntervalNames:
     return (start, end), (right_start, right_end)
 
 
+def time_or_interval(text: str) -> str | tuple[str, str]:
+    """Parse a time column, or `start,end`."""
+    names = text.split(",")
+    if len(names) > 2 or not all(names):  # noqa: PLR2004
+        misused("--on", f"expected COLUMN or START,END, found {text!r:.80}")
+    return names[0] if len(names) == 1 else (names[0], names[1])
+
+
 def pair(text: str, option: str) -> tuple[str, str]:
     """Parse `column` or `left=right`."""
     names = text.split("=")

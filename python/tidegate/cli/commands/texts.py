@@ -238,7 +238,7 @@ extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
 option specifies another format.
 
 With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
-has written.
+has written, best with --on START,END. --on and --by then only need the names of LEFT's columns.
 
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
@@ -326,9 +326,10 @@ Examples:
 INDEX_HELP = f"""Write an index of TABLE, which prepares it as the right side of many joins.
 
 The index contains all rows of TABLE, grouped by key and sorted by time. tidegate join and tidegate
-asof search it for the matches of their left rows instead of reading all right rows, and
-tidegate.open_index opens it in Python. OUT appears under its name once it is complete. Joins map
-OUT into memory, so it must be a local file.
+asof search it for the matches of their left rows instead of reading all right rows. tidegate
+overlap searches an index of rows that have a start and an end. In Python, tidegate.open_index opens
+the index. OUT appears under its name once it is complete. Joins map OUT into memory, so it must be
+a local file.
 
 TABLE can be a file, a folder, a quoted pattern such as 'quotes/*.parquet', a URL such as
 s3://bucket/quotes/, or - for standard input. The format is determined by the extension:
@@ -340,6 +341,10 @@ Examples:
   # an index of quotes, and the last quote before each trade
   tidegate index quotes.parquet --on ts --by symbol -o quotes.index
   tidegate asof trades.parquet --right-index quotes.index --on ts --by symbol -o last.parquet
+
+\b
+  # an index of intervals, for tidegate overlap
+  tidegate index reservations.parquet --on start,end --by room -o rooms.index
 
 \b
   # the quotes in the five seconds before each trade

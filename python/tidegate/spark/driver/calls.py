@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tidegate
+from tidegate import _tidegate
 from tidegate._tidegate import AggregationQuery
 from tidegate.calls.index import with_names_of
 from tidegate.spark.driver.aggregate import aggregated
@@ -63,7 +64,9 @@ class JoinCall(NamedTuple):
         left, right = self.sides
         given = self.of_spark
         if isinstance(right, tidegate.Index):
-            query = SparkQuery.of(self.function, with_names_of(right, self.arguments))
+            making = getattr(_tidegate, f"{self.function}_query")
+            arguments = with_names_of(making, right, self.arguments)
+            query = SparkQuery.of(self.function, arguments)
             if not are_files({"left": left}):
                 of_index = {name: one for name, one in given.items() if name != "scratch"}
                 return IndexPlan.of(left, right, query, **of_index)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ use super::{AsOf, Rounds, Toward, grouped};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join_in;
 use crate::matches::{MAX_ROWS, Matches, Run};
-use crate::order::{IndexedRows, JoinColumns, Part, Search};
+use crate::order::{IndexedRows, JoinColumns, Part, Search, are_sorted};
 
 /// The number of left rows whose partners are searched for together, in each direction.
 const BLOCK: usize = 16;
@@ -16,8 +16,8 @@ const BLOCK: usize = 16;
 ///
 /// Left times, and the tolerance, have a unit that is `factor` times as fine as that of the index.
 ///
-/// Returns `None` if the index has several parts, and there are so many left rows that it takes
-/// less time to visit all right rows.
+/// Returns `None` if there are so many left rows that it takes less time to visit all right rows,
+/// which is the case if the index has several parts or both sides are in time order.
 ///
 /// ```
 /// use tidegate_operators::asof::{AsOf, Strategy, asof_join_in};
@@ -52,6 +52,9 @@ pub fn asof_join_in(
     let are_searched = right.are_searched(left.len()) || factor != 1;
     let runs = match right.whole() {
         Some(part) if !are_searched => {
+            if part.groups.is_sorted() && are_sorted(&[left], driver)? {
+                return Ok(None);
+            }
             let left = JoinColumns { ts: left, keys: part.left_keys };
             grouped::partners(left, &part.groups, part.key_count, asof, driver)?
         }

@@ -8,7 +8,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::sweep;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{MAX_ROWS, Matches, RowLists, Run};
-use crate::order::{IndexedRows, JoinColumns, Part, Search};
+use crate::order::{IndexedRows, JoinColumns, Part, Search, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
 
@@ -24,8 +24,8 @@ const VISITED: usize = 16;
 /// Left times, and the ends of the interval, have a unit that is `factor` times as fine as that of
 /// the index.
 ///
-/// Returns `None` if the index has several parts, and there are so many left rows or matches that
-/// it takes less time to visit all right rows.
+/// Returns `None` if there are so many left rows or matches that it takes less time to visit all
+/// right rows, which can be the case if the index has several parts or both sides are in time order.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -65,6 +65,9 @@ pub fn interval_join_in(
     let runs = if are_searched {
         searched(left, part, &reach, driver)?
     } else {
+        if part.groups.is_sorted() && factor == 1 && are_sorted(&[left], driver)? {
+            return Ok(None);
+        }
         let left = JoinColumns { ts: left, keys: part.left_keys };
         sweep(left, &part.groups, part.key_count, &reach, driver)?
     };

@@ -28,7 +28,7 @@ pub(crate) use follow::{Follow, follow};
 pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
 pub(crate) use parts::Part;
-pub use parts::{IndexPart, IndexedRows};
+pub use parts::{IndexPart, IndexedRows, SEARCHED};
 pub(crate) use search::Search;
 pub(crate) use sort::sort_groups;
 

@@ -16,7 +16,7 @@ use crate::rows::NO_KEY;
 
 /// If there are fewer right rows per left row than this, following the left rows in time order
 /// takes less time than a search for each of them.
-const SEARCHED: usize = 32;
+pub const SEARCHED: usize = 32;
 
 /// A part of an index, together with the keys of the left rows.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +121,7 @@ pub(crate) struct Part<'a> {
 
 impl Part<'_> {
     /// Returns the positions of the rows that have the key of a left row, including expired ones.
-    fn positions(&self, left: usize) -> Range<u32> {
+    pub(crate) fn positions(&self, left: usize) -> Range<u32> {
         match self.left_keys.map_or(0, |keys| keys[left]) {
             NO_KEY => 0..0,
             key => self.groups.starts[key as usize]..self.groups.starts[key as usize + 1],

@@ -4,15 +4,75 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::{Driver, Latest, Stop, Table, open_index, with_room};
 
-use super::arguments::{names, threads_of};
+use super::arguments::{bound, names, threads_of};
 use super::rows::read;
 use super::time::time;
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
 use crate::interpreter::interrupt::{self, Size};
+
+/// The name of a time column, or the names of a start and an end column.
+#[derive(Clone, IntoPyObject)]
+pub(crate) enum TimeNames {
+    Time(String),
+    Interval(String, String),
+}
+
+impl TimeNames {
+    fn names(&self) -> (&str, Option<&str>) {
+        match self {
+            TimeNames::Time(time) => (time, None),
+            TimeNames::Interval(start, end) => (start, Some(end)),
+        }
+    }
+
+    /// The time or end column.
+    fn last(&self) -> &str {
+        let (start, end) = self.names();
+        end.unwrap_or(start)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for TimeNames {
+    type Error = PyErr;
+
+    fn extract(ob: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(time) = ob.extract() {
+            return Ok(TimeNames::Time(time));
+        }
+        let (start, end) = ob.extract().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "on: expected the name of the time column, or a tuple with the names of the start \
+                 and end columns, as in (\"start\", \"end\"), got {}",
+                ob.get_type()
+            ))
+        })?;
+        Ok(TimeNames::Interval(start, end))
+    }
+}
+
+impl From<(String, Option<String>)> for TimeNames {
+    fn from((start, end): (String, Option<String>)) -> Self {
+        match end {
+            None => TimeNames::Time(start),
+            Some(end) => TimeNames::Interval(start, end),
+        }
+    }
+}
+
+/// Formats the names as they are written in Python.
+impl std::fmt::Display for TimeNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TimeNames::Time(time) => write!(f, "{time:?}"),
+            TimeNames::Interval(start, end) => write!(f, "({start:?}, {end:?})"),
+        }
+    }
+}
 
 #[doc = manual!(Index)]
 #[pyclass(frozen, subclass, module = "tidegate")]
@@ -21,7 +81,7 @@ pub(crate) struct Index {
     /// The file that was opened, with the version of the rows that it contains.
     file: Option<(PathBuf, Arc<Table>)>,
     schema: SchemaRef,
-    on: String,
+    on: TimeNames,
     by: Vec<String>,
     threads: usize,
 }
@@ -29,11 +89,12 @@ pub(crate) struct Index {
 #[pymethods]
 impl Index {
     #[new]
-    #[pyo3(signature = (table, *, on, by=None, threads=None))]
+    #[pyo3(signature = (table, *, on, by=None, keep=None, threads=None))]
     fn new(
         table: &Bound<'_, PyAny>,
-        on: String,
+        on: TimeNames,
         by: Option<&Bound<'_, PyAny>>,
+        keep: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let threads = threads_of(threads)?;
@@ -41,10 +102,11 @@ impl Index {
             return Ok(saved.get().index(threads));
         }
         let by = names("by", by)?.unwrap_or_default();
+        let keep = keep.map(|keep| bound("keep", keep)).transpose()?.flatten();
         let columns = (on.clone(), by.clone());
         let table = checked(table, "table", threads, move |table, driver| {
             let table = with_room(vec![table], &[])?.remove(0);
-            table.with_index(&columns.0, &columns.1, driver)
+            table.with_index(columns.0.names(), &columns.1, keep, driver)
         })?;
         let schema = table.schema().clone();
         Ok(Index { latest: Arc::new(Latest::new(table)), file: None, schema, on, by, threads })
@@ -75,13 +137,19 @@ impl Index {
     #[doc = manual!(Index.expire)]
     #[pyo3(signature = (*, before))]
     fn expire(&self, py: Python<'_>, before: &Bound<'_, PyAny>) -> PyResult<()> {
-        let field = self.schema.field_with_name(&self.on).expect("the index has the column");
+        let field = self.schema.field_with_name(self.on.last()).expect("the index has the column");
         let before = time("before", before, field)?;
         let (stop, latest) = (Stop::default(), self.latest.clone());
         let driver = Driver::new(self.threads, stop.clone());
         interrupt::run(py, &stop, move || {
             latest.update(|table| table.without_rows_before(before, &driver))
         })
+    }
+
+    /// The largest number of left rows for each of which a join searches the index.
+    #[getter]
+    fn _most_searched(&self) -> usize {
+        self.latest.get().most_searched().unwrap_or_default()
     }
 
     #[doc = manual!(Index.schema)]
@@ -92,8 +160,8 @@ impl Index {
 
     #[doc = manual!(Index.on)]
     #[getter]
-    fn on(&self) -> &str {
-        &self.on
+    fn on(&self) -> TimeNames {
+        self.on.clone()
     }
 
     #[doc = manual!(Index.by)]
@@ -116,7 +184,7 @@ impl Index {
 
     fn __repr__(&self) -> String {
         let by = if self.by.is_empty() { String::new() } else { format!(", by={:?}", self.by) };
-        format!("Index(rows={}, on={:?}{by})", self.rows(), self.on)
+        format!("Index(rows={}, on={}{by})", self.rows(), self.on)
     }
 }
 
@@ -139,14 +207,15 @@ impl SavedIndex {
 
     #[doc = manual!(SavedIndex.on)]
     #[getter]
-    fn on(&self) -> String {
-        self.table.index_columns().0
+    fn on(&self) -> TimeNames {
+        self.table.index_columns().0.into()
     }
 }
 
 impl SavedIndex {
     fn index(&self, threads: usize) -> Index {
         let (on, by) = self.table.index_columns();
+        let on = on.into();
         Index {
             latest: Arc::new(Latest::from(self.table.clone())),
             file: Some((self.path.clone(), self.table.clone())),

@@ -149,6 +149,12 @@ impl JoinPlan {
         Some((names(0, left), names(1, right)))
     }
 
+    /// Whether a bound of an interval join varies from row to row.
+    #[getter]
+    fn _has_row_bounds(&self) -> bool {
+        self.plan.has_row_bounds()
+    }
+
     #[doc = manual!(JoinPlan.looks_back)]
     #[getter]
     fn looks_back(&self) -> bool {

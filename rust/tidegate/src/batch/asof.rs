@@ -52,7 +52,8 @@ pub(crate) fn partners(
     driver: &Driver,
 ) -> Result<Partners> {
     if let Some(index) = right.index() {
-        let fit = index.fit((left, right), (plan.times.1, plan.unit), &plan.join.keys, driver)?;
+        let times = ((plan.times.1, None), plan.unit);
+        let fit = index.fit((left, right), times, &plan.join.keys, driver)?;
         let ts = time::times(left, plan.times.0, plan.unit)?;
         let found = match &plan.join.predicate {
             None => asof_join_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)?

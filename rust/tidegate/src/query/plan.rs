@@ -102,6 +102,11 @@ impl Reach {
 }
 
 impl QueryPlan {
+    /// Returns whether a bound of an interval join varies from row to row.
+    pub fn has_row_bounds(&self) -> bool {
+        self.row_ends.is_some()
+    }
+
     /// Creates the plan for a join with these bands and times.
     pub(crate) fn new(
         explanation: String,

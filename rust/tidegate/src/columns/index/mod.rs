@@ -2,6 +2,7 @@
 //!
 //! The rows are grouped by key and sorted by time once. A join then looks up the keys of its left
 //! rows, and searches for their positions, so its work does not depend on the number of right rows.
+//! Rows that have a start and an end each are sorted by start, with a tree of their ends.
 //!
 //! An index consists of parts. Rows that are appended form a new part, which is merged with earlier
 //! parts that are not much larger. A row is therefore merged a few times for each tenfold growth of
@@ -16,12 +17,15 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidegate_operators::driver::Driver;
-use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SideIndex};
+use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SEARCHED, SideIndex};
+use tidegate_operators::overlap::{EndTree, IndexedIntervals};
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::pages::Pages;
 
+use crate::columns::intervals::Intervals;
 use crate::columns::keys::{KeyColumn, KeyLookup};
 use crate::columns::table::{Table, column};
-use crate::columns::time::{self, Unit};
+use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
 use saved::Unverified;
@@ -33,6 +37,9 @@ const MERGED: usize = 3;
 /// Adjacent batches are merged into batches of up to this many rows.
 const BATCH_ROWS: usize = 1 << 16;
 
+/// The time column of an index or a join. If rows have a start and an end each, these two columns.
+pub(crate) type TimeColumns = (usize, Option<usize>);
+
 /// The rows of a table, grouped by key and sorted by time.
 #[derive(Debug)]
 pub(crate) struct TableIndex {
@@ -43,9 +50,57 @@ pub(crate) struct TableIndex {
 /// The columns by which rows are indexed.
 #[derive(Clone, Debug, PartialEq)]
 struct IndexColumns {
-    on: usize,
+    on: TimeColumns,
     unit: Unit,
     by: Vec<usize>,
+    /// Rows expire when they are this much older than the latest one, or end this long before the
+    /// latest start.
+    keep: Option<i64>,
+}
+
+/// The times of rows.
+struct RowTimes {
+    /// The time or start of each row.
+    starts: Int64s,
+    /// The end of each row, if rows have one.
+    ends: Option<Int64s>,
+    /// The rows whose start or end is missing, in ascending order.
+    without: Vec<u32>,
+}
+
+impl RowTimes {
+    fn read(table: &Table, columns: &IndexColumns, driver: &Driver) -> Result<Self> {
+        let unit = columns.unit;
+        match columns.on {
+            (at, None) => {
+                let starts = time::times(table, at, unit)?;
+                Ok(RowTimes { starts, ends: None, without: Vec::new() })
+            }
+            (start, Some(end)) => {
+                let times = [
+                    time::times_or_nulls(table, start, unit)?,
+                    time::times_or_nulls(table, end, unit)?,
+                ];
+                let rule = (0, unit);
+                let found = Intervals::of(table, (start, end), times, rule, driver)?;
+                Ok(RowTimes { starts: found.starts, ends: found.ends, without: found.without })
+            }
+        }
+    }
+
+    /// Returns the latest time or start, or the earliest possible time if there is none.
+    fn latest(&self) -> i64 {
+        let is_missing = |row: usize| self.without.binary_search(&(row as u32)).is_ok();
+        let starts = self.starts.iter().enumerate();
+        let present = starts.filter(|(row, _)| self.without.is_empty() || !is_missing(*row));
+        present.map(|(_, &start)| start).max().unwrap_or(i64::MIN)
+    }
+
+    /// Returns whether a row's time or end is before `time`.
+    fn is_before(&self, row: usize, time: i64) -> bool {
+        let last = self.ends.as_ref().unwrap_or(&self.starts)[row];
+        last < time && self.without.binary_search(&(row as u32)).is_err()
+    }
 }
 
 /// Adjacent rows of a table.
@@ -53,30 +108,49 @@ struct IndexColumns {
 struct Part {
     /// The rows that have not expired.
     batches: Vec<RecordBatch>,
+    /// The rows by time or start. A row whose start or end is missing has no key.
     rows: Arc<SideIndex>,
+    /// The ends of the rows, if they have one.
+    ends: Option<Arc<EndTree>>,
     keys: Option<Arc<KeyLookup>>,
     /// The number of rows that have expired. In the index, they precede the others.
     expired: usize,
-    /// The time before which rows have expired.
+    /// The time before which rows have expired. This refers to the ends of rows, if they have one.
     earliest: i64,
+    /// The time or start of the last row, or the earliest possible time if there are no rows.
+    latest: i64,
     /// The parts of a file that are checked before they are used.
     unverified: Option<Arc<Unverified>>,
 }
 
 impl Part {
     fn new(table: &Table, columns: &IndexColumns, driver: &Driver) -> Result<Self> {
-        let ts = time::times(table, columns.on, columns.unit)?;
-        let (keys, rows) = if columns.by.is_empty() {
-            (None, SideIndex::new(JoinColumns { ts: &ts, keys: None }, 1, driver)?)
-        } else {
-            let (keys, numbers) = KeyLookup::new(table, &columns.by, driver)?;
-            let side = JoinColumns { ts: &ts, keys: Some(&numbers) };
-            let rows = SideIndex::new(side, keys.count(), driver)?;
-            (Some(Arc::new(keys)), rows)
+        let times = RowTimes::read(table, columns, driver)?;
+        let without = &times.without;
+        let (keys, mut numbers) = match &columns.by[..] {
+            [] if without.is_empty() => (None, None),
+            [] => (None, Some(Pages::filled(table.rows(), 0))),
+            by => {
+                let (keys, numbers) = KeyLookup::new(table, by, driver)?;
+                (Some(Arc::new(keys)), Some(numbers))
+            }
         };
-        let batches = table.batches().to_vec();
-        let rows = Arc::new(rows);
-        Ok(Part { batches, rows, keys, expired: 0, earliest: i64::MIN, unverified: None })
+        if let Some(numbers) = &mut numbers {
+            without.iter().for_each(|&row| numbers[row as usize] = NO_KEY);
+        }
+        let side = JoinColumns { ts: &times.starts, keys: numbers.as_deref() };
+        let rows = SideIndex::new(side, keys.as_ref().map_or(1, |keys| keys.count()), driver)?;
+        let ends = times.ends.as_ref().map(|ends| EndTree::new(&rows, ends, driver)).transpose()?;
+        Ok(Part {
+            batches: table.batches().to_vec(),
+            latest: times.latest(),
+            rows: Arc::new(rows),
+            ends: ends.map(Arc::new),
+            keys,
+            expired: 0,
+            earliest: i64::MIN,
+            unverified: None,
+        })
     }
 
     /// Checks the rows' order and numbers if they come from a file and have not been checked yet.
@@ -97,27 +171,35 @@ impl Part {
         driver: &Driver,
     ) -> Result<Option<Part>> {
         let table = Table::of_valid("rows", schema.clone(), self.batches.clone())?;
-        let ts = time::times(&table, columns.on, columns.unit)?;
-        let rest: Vec<u32> = if !self.rows.is_sorted() {
-            if ts.iter().all(|&ts| ts >= before) {
-                return Ok(Some(self.clone()));
-            }
-            (0..).zip(&ts[..]).filter(|(_, ts)| **ts >= before).map(|(row, _)| row).collect()
+        let times = RowTimes::read(&table, columns, driver)?;
+        let is_kept = |row: usize| !times.is_before(row, before);
+        let (expired, are_first) = if times.ends.is_none() && self.rows.is_sorted() {
+            (times.starts.partition_point(|&ts| ts < before), true)
         } else {
-            let expired = ts.partition_point(|&ts| ts < before);
-            let (all, rest) = (self.expired + expired, ts.len() - expired);
-            if expired == 0 || rest >= all {
-                let batches = without_first(&self.batches, expired);
-                let earliest = if expired == 0 { self.earliest } else { before };
-                return Ok(Some(Part { batches, expired: all, earliest, ..self.clone() }));
-            }
-            (expired as u32..ts.len() as u32).collect()
+            let kept = (0..table.rows()).filter(|&row| is_kept(row)).count();
+            let first = (0..table.rows()).position(is_kept).unwrap_or(table.rows());
+            (table.rows() - kept, first == table.rows() - kept)
         };
-        if rest.is_empty() {
+        if expired == 0 {
+            return Ok(Some(self.clone()));
+        }
+        let (all, rest) = (self.expired + expired, table.rows() - expired);
+        if are_first && rest >= all {
+            let batches = without_first(&self.batches, expired);
+            return Ok(Some(Part { batches, expired: all, earliest: before, ..self.clone() }));
+        }
+        if rest == 0 {
             return Ok(None);
         }
         // The rows are copied, since slices would keep the memory of expired rows.
+        let rest: Vec<u32> =
+            (0..table.rows()).filter(|&row| is_kept(row)).map(|row| row as u32).collect();
         Part::new(&table.taken(&rest)?, columns, driver).map(Some)
+    }
+
+    /// The number of bytes.
+    fn bytes(&self) -> usize {
+        self.rows.bytes() + self.ends.as_ref().map_or(0, |ends| ends.bytes())
     }
 }
 
@@ -159,7 +241,9 @@ fn compacted(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Vec<RecordBatch> 
 }
 
 impl Table {
-    /// Returns the table with an index of its rows, by time and by keys.
+    /// Returns the table with an index of its rows, by time and by keys. `on` is the time column,
+    /// or the start column with the end column. With `keep`, rows expire when they are this much
+    /// older than the latest one, or end this long before the latest start.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -171,17 +255,30 @@ impl Table {
     /// let rows = RecordBatch::try_from_iter([("ts", column)])?;
     /// let driver = Driver::new(1, Stop::default());
     /// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
-    /// assert_eq!(table.with_index("ts", &[], &driver)?.index_bytes(), Some(32));
+    /// assert_eq!(table.with_index(("ts", None), &[], None, &driver)?.index_bytes(), Some(32));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn with_index(self, on: &str, by: &[String], driver: &Driver) -> Result<Table> {
-        let schema = self.schema();
-        let at = column(self.name(), schema, on, "on")?;
-        let unit = Unit::of(self.name(), schema.field(at))?;
-        let by = by.iter().map(|name| column(self.name(), schema, name, "by"));
-        let columns = IndexColumns { on: at, unit, by: by.collect::<Result<_>>()? };
+    pub fn with_index(
+        self,
+        on: (&str, Option<&str>),
+        by: &[String],
+        keep: Option<Bound>,
+        driver: &Driver,
+    ) -> Result<Table> {
+        let (name, schema) = (self.name(), self.schema());
+        let start = column(name, schema, on.0, "on")?;
+        let end = on.1.map(|end| column(name, schema, end, "on")).transpose()?;
+        let fields = [Some(start), end].into_iter().flatten().map(|at| (name, schema.field(at)));
+        let unit = time::finest_unit(&fields.collect::<Vec<_>>())?;
+        let by = by.iter().map(|by| column(name, schema, by, "by"));
+        let keep = keep.map(|keep| time::steps("keep", keep, unit)).transpose()?;
+        if keep.is_some_and(|keep| keep < 0) {
+            return Err(Error::argument("keep: expected a duration that is not negative"));
+        }
+        let columns = IndexColumns { on: (start, end), unit, by: by.collect::<Result<_>>()?, keep };
         let part = Part::new(&self, &columns, driver)?;
-        Ok(self.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
+        let index = TableIndex { columns, parts: vec![part] };
+        self.with_prepared(Some(Arc::new(index))).kept(driver)
     }
 
     /// Returns an indexed table with more rows, whose schema must be the same.
@@ -206,22 +303,42 @@ impl Table {
             parts.push(Part::new(&rows, &index.columns, driver)?);
         } else {
             // Times are checked in the new rows first, whose row numbers an error message states.
-            time::times(&rows, index.columns.on, index.columns.unit)?;
+            RowTimes::read(&rows, &index.columns, driver)?;
             let batches = merged.into_iter().rev().flatten().chain(rows.batches().iter().cloned());
             let batches = compacted(self.schema(), batches.collect());
             let table = Table::of_valid(rows.name(), self.schema().clone(), batches)?;
             parts.push(Part::new(&table, &index.columns, driver)?);
         }
-        self.with_parts(index.columns.clone(), parts)
+        self.with_parts(index.columns.clone(), parts)?.kept(driver)
     }
 
-    /// Returns an indexed table without the rows before a time. The time has the unit of the
-    /// index's times.
+    /// Returns the table without the rows that expire because of the latest row.
+    fn kept(self, driver: &Driver) -> Result<Table> {
+        let index = self.index().expect("the table has an index");
+        let latest = index.parts.iter().map(|part| part.latest).max();
+        match (index.columns.keep, latest) {
+            (Some(keep), Some(latest)) => self.expired(latest.saturating_sub(keep), driver),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns an indexed table without the rows before a time. Rows that have a start and an end
+    /// are before a time if they end before it. The time has the unit of the time column, or of the
+    /// end column.
     ///
     /// # Panics
     ///
     /// Panics if the table has no index.
     pub fn without_rows_before(&self, before: i64, driver: &Driver) -> Result<Table> {
+        let index = self.index().expect("the table has an index");
+        let IndexColumns { on: (start, end), unit, .. } = index.columns;
+        let field = self.schema().field(end.unwrap_or(start));
+        self.expired(before.saturating_mul(time::scale(field, unit)), driver)
+    }
+
+    /// Like [`without_rows_before`](Self::without_rows_before), but the time has the unit of the
+    /// index.
+    fn expired(&self, before: i64, driver: &Driver) -> Result<Table> {
         let index = self.index().expect("the table has an index");
         let mut parts = Vec::new();
         for part in &index.parts {
@@ -241,20 +358,28 @@ impl Table {
         self.prepared()?.downcast_ref()
     }
 
-    /// Returns the names of the time column and the key columns of the table's index.
+    /// Returns the names of the time column, or of the start and end columns, and of the key columns
+    /// of the table's index.
     ///
     /// # Panics
     ///
     /// Panics if the table has no index.
-    pub fn index_columns(&self) -> (String, Vec<String>) {
+    pub fn index_columns(&self) -> ((String, Option<String>), Vec<String>) {
         let columns = &self.index().expect("the table has an index").columns;
         let name = |at: usize| self.schema().field(at).name().clone();
-        (name(columns.on), columns.by.iter().map(|&at| name(at)).collect())
+        let (start, end) = columns.on;
+        ((name(start), end.map(name)), columns.by.iter().map(|&at| name(at)).collect())
+    }
+
+    /// Returns the largest number of left rows for each of which a join searches the index, or
+    /// `None` if the table has no index.
+    pub fn most_searched(&self) -> Option<usize> {
+        self.index().map(|_| self.rows() / SEARCHED)
     }
 
     /// Returns the number of bytes in the table's index, if it has one.
     pub fn index_bytes(&self) -> Option<usize> {
-        Some(self.index()?.parts.iter().map(|part| part.rows.bytes()).sum())
+        Some(self.index()?.parts.iter().map(Part::bytes).sum())
     }
 }
 
@@ -268,22 +393,47 @@ pub(crate) struct IndexFit<'a> {
 impl IndexFit<'_> {
     /// The rows of the index.
     pub(crate) fn rows(&self) -> IndexedRows<'_> {
+        self.starts(|part| part.earliest)
+    }
+
+    /// The rows of an index whose rows have a start and an end.
+    pub(crate) fn intervals(&self) -> IndexedIntervals<'_> {
+        let ends = self.parts.iter().map(|(part, _)| {
+            let tree = part.ends.as_ref().expect("the rows have an end");
+            (&**tree, part.earliest)
+        });
+        // Rows expire by their end, at any start.
+        IndexedIntervals::new(self.starts(|_| i64::MIN), ends)
+    }
+
+    fn starts(&self, earliest: impl Fn(&Part) -> i64) -> IndexedRows<'_> {
         IndexedRows::new(self.parts.iter().map(|(part, left_keys)| IndexPart {
             rows: &part.rows,
             expired: part.expired,
-            earliest: part.earliest,
+            earliest: earliest(part),
             left_keys: left_keys.as_deref(),
         }))
+    }
+
+    /// Removes the keys of some left rows, so that these rows match nothing.
+    pub(crate) fn leave_out(&mut self, rows: &[u32], left_rows: usize) {
+        if rows.is_empty() {
+            return;
+        }
+        for (_, left_keys) in &mut self.parts {
+            let keys = left_keys.get_or_insert_with(|| Pages::filled(left_rows, 0));
+            rows.iter().for_each(|&row| keys[row as usize] = NO_KEY);
+        }
     }
 }
 
 impl TableIndex {
-    /// Looks up the keys of the left table for a join on the right column `on`, whose times are
+    /// Looks up the keys of the left table for a join on the right columns `on`, whose times are
     /// compared in `unit`.
     pub(crate) fn fit(
         &self,
         (left, right): (&Table, &Table),
-        (on, unit): (usize, Unit),
+        (on, unit): (TimeColumns, Unit),
         keys: &[KeyColumn],
         driver: &Driver,
     ) -> Result<IndexFit<'_>> {
@@ -337,11 +487,15 @@ impl TableIndex {
     }
 
     /// Returns the error for a join that the index does not fit.
-    fn misfit(&self, right: &Table, on: usize, keys: &[KeyColumn]) -> Error {
+    fn misfit(&self, right: &Table, on: TimeColumns, keys: &[KeyColumn]) -> Error {
         let name = |at: usize| format!("`{}`", shown(right.schema().field(at).name()));
         let list = |columns: &[usize]| match columns {
             [] => "no keys".to_owned(),
             columns => columns.iter().map(|&at| name(at)).collect::<Vec<_>>().join(", "),
+        };
+        let times = |(start, end): TimeColumns| match end {
+            None => name(start),
+            Some(end) => list(&[start, end]),
         };
         let own = &self.columns.by;
         let asked: Vec<usize> = keys.iter().map(|key| key.right).collect();
@@ -355,9 +509,9 @@ impl TableIndex {
         Error::schema(format!(
             "right: the index is on {} by {}, but the join is on {} by {}; join on the columns of \
              the index, or make an index on the columns of the join",
-            name(self.columns.on),
+            times(self.columns.on),
             list(own),
-            name(on),
+            times(on),
             list(&asked)
         ))
     }

@@ -1,7 +1,7 @@
 //! Indexes in files.
 //!
 //! ```text
-//! magic │ rows │ messages │ times │ row numbers │ key starts │ keys │ trailer
+//! magic │ rows │ messages │ times │ ends │ row numbers │ key starts │ keys │ trailer
 //! ```
 //!
 //! The rows are the bodies of an Arrow IPC stream, and the messages describe them. The keys are an
@@ -11,7 +11,7 @@
 //!
 //! Opening a file reads and checks the trailer and the small sections. The Arrow library also checks
 //! everything in the rows that memory safety depends on, such as offsets and text. Before the first
-//! search, the checksums of the times and row numbers are compared. The checksums of the rows are
+//! search, the checksums of the times, ends and row numbers are compared. The checksums of the rows are
 //! compared only on request, because this reads the whole file.
 
 use std::fs::File;
@@ -30,6 +30,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::order::SideIndex;
+use tidegate_operators::overlap::EndTree;
+use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::file_map::FileMap;
 use tidegate_structures::memory::pages::Pages;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -37,7 +39,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::{IndexColumns, Part, TableIndex};
 use crate::columns::keys::KeyLookup;
 use crate::columns::table::Table;
-use crate::columns::time::Unit;
+use crate::columns::time;
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -164,6 +166,16 @@ impl SectionWriter {
         let checksums = std::mem::take(&mut self.checksums);
         Ok(json!({"start": self.start, "end": end, "checksums": checksums}))
     }
+
+    /// Writes a section of arrays, one after the other.
+    fn arrays<'a, T: bytemuck::Pod>(
+        &mut self,
+        arrays: impl IntoIterator<Item = &'a [T]>,
+    ) -> io::Result<Value> {
+        self.section(|out| {
+            arrays.into_iter().try_for_each(|array| out.write_all(bytemuck::cast_slice(array)))
+        })
+    }
 }
 
 impl Table {
@@ -177,7 +189,7 @@ impl Table {
         part.verify(driver)?;
         let keys = match &part.keys {
             Some(lookup) if lookup.span().is_none() => {
-                Some(keys_of(self, &columns.by, &part.rows)?)
+                Some(keys_of(self, lookup, (&columns, &part.rows), driver)?)
             }
             _ => None,
         };
@@ -210,12 +222,11 @@ impl Table {
             })
         })?;
         let messages = writer.section(|out| out.write_all(&messages))?;
-        let times = writer.section(|out| out.write_all(bytemuck::cast_slice(rows.times())))?;
-        let mut numbers = Value::Null;
-        if let Some(of_positions) = rows.numbers() {
-            numbers = writer.section(|out| out.write_all(bytemuck::cast_slice(of_positions)))?;
-        }
-        let starts = writer.section(|out| out.write_all(bytemuck::cast_slice(rows.starts())))?;
+        let times = writer.arrays([rows.times()])?;
+        let levels = part.ends.as_ref().map(|tree| tree.levels());
+        let ends = levels.map(|levels| writer.arrays(levels)).transpose()?;
+        let numbers = rows.numbers().map(|numbers| writer.arrays([numbers])).transpose()?;
+        let starts = writer.arrays([rows.starts()])?;
         let span = part.keys.as_ref().and_then(|keys| keys.span());
         let keys = keys
             .map(|keys| {
@@ -230,14 +241,18 @@ impl Table {
         let trailer = json!({
             "version": VERSION,
             "written_by": env!("CARGO_PKG_VERSION"),
-            "on": columns.on,
+            "on": columns.on.0,
+            "end": columns.on.1,
             "by": columns.by,
+            "keep": columns.keep,
+            "latest": part.latest,
             "rows": self.rows(),
             "ascending": rows.ascending(),
             "is_sorted": rows.is_sorted(),
             "span": span,
             "sections": {
-                "magic": magic, "rows": of_rows, "messages": messages, "times": times, "numbers": numbers,
+                "magic": magic, "rows": of_rows, "messages": messages, "times": times, "ends": ends,
+                "numbers": numbers,
                 "starts": starts, "keys": keys,
             },
         });
@@ -265,13 +280,28 @@ impl Table {
 }
 
 /// Returns the keys in the order of their numbers.
-fn keys_of(table: &Table, by: &[usize], rows: &SideIndex) -> Result<Table> {
+fn keys_of(
+    table: &Table,
+    lookup: &KeyLookup,
+    (columns, rows): (&IndexColumns, &SideIndex),
+    driver: &Driver,
+) -> Result<Table> {
     let row_of = |place: u32| match rows.numbers() {
         Some(numbers) => numbers[place as usize],
         None => place,
     };
     let starts = rows.starts();
-    let first: Vec<u32> = starts[..starts.len() - 1].iter().map(|&place| row_of(place)).collect();
+    let first: Vec<u32> = if starts.is_sorted_by(|start, next| start < next) {
+        starts[..starts.len() - 1].iter().map(|&place| row_of(place)).collect()
+    } else {
+        // All rows of a key lack a start or an end.
+        let mut first = vec![0; rows.key_count()];
+        let numbers = lookup.own_numbers(table, driver)?;
+        let keyed = numbers.iter().zip(0..).filter(|(number, _)| **number != NO_KEY);
+        keyed.for_each(|(&number, row)| first[number as usize] = row);
+        first
+    };
+    let by = &columns.by;
     let fields = by.iter().map(|&at| table.schema().field(at).clone()).collect::<Vec<Field>>();
     let schema = Arc::new(Schema::new(fields));
     let columns = by.iter().map(|&at| Column::new(table, at).gather(&first));
@@ -384,13 +414,14 @@ impl Opening {
         let needed = |name| section(name)?.ok_or_else(|| self.damaged("a section is missing"));
         let (rows, messages) = (needed("rows")?, needed("messages")?);
         let (times, starts) = (needed("times")?, needed("starts")?);
-        let (numbers, keys) = (section("numbers")?, section("keys")?);
+        let (ends, numbers, keys) = (section("ends")?, section("numbers")?, section("keys")?);
         let small: Vec<_> =
             [messages.clone(), starts.clone()].into_iter().chain(keys.clone()).collect();
         if !are_intact(&self.file, &small, driver)? {
             return Err(self.damaged(CHECKSUM));
         }
-        let large: Vec<_> = [Some(times.clone()), numbers.clone()].into_iter().flatten().collect();
+        let large: Vec<_> =
+            [Some(times.clone()), ends.clone(), numbers.clone()].into_iter().flatten().collect();
         if verify {
             let magic = section("magic")?;
             let all: Vec<_> =
@@ -410,7 +441,9 @@ impl Opening {
         );
         let side = side.ok_or_else(|| self.damaged("its sections do not fit each other"))?;
         let keys = self.keys(keys, (&table, &columns), driver)?;
-        if keys.as_ref().map_or(1, KeyLookup::count) != side.key_count()
+        let tree = ends.map(|ends| self.tree(&side, &ends)).transpose()?;
+        if tree.is_some() != columns.on.1.is_some()
+            || keys.as_ref().map_or(1, KeyLookup::count) != side.key_count()
             || self.number("rows")? != table.rows()
         {
             return Err(self.damaged("its sections do not fit each other"));
@@ -424,12 +457,25 @@ impl Opening {
         let part = Part {
             batches: table.batches().to_vec(),
             rows: Arc::new(side),
+            ends: tree.map(Arc::new),
             keys: keys.map(Arc::new),
             expired: 0,
             earliest: i64::MIN,
+            latest: self.trailer["latest"]
+                .as_i64()
+                .ok_or_else(|| self.damaged("a number is missing"))?,
             unverified: Some(Arc::new(unverified)),
         };
         Ok(table.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
+    }
+
+    fn tree(&self, rows: &SideIndex, section: &Section) -> Result<EndTree> {
+        let start = section.bytes.start;
+        let level =
+            |bytes: Range<usize>| Pages::mapped(&self.file, start + bytes.start..start + bytes.end);
+        let tree = EndTree::of_saved(rows, level);
+        tree.filter(|tree| tree.bytes() == section.bytes.len())
+            .ok_or_else(|| self.damaged("its sections do not fit each other"))
     }
 
     fn columns(&self, table: &Table) -> Result<IndexColumns> {
@@ -437,11 +483,15 @@ impl Opening {
         let by: Option<Vec<usize>> = by.map(|at| at.as_u64().map(|at| at as usize)).collect();
         let (on, by) = (self.number("on")?, by.ok_or_else(|| self.damaged("no keys"))?);
         let fields = table.schema().fields().len();
-        if on >= fields || by.iter().any(|&at| at >= fields) {
+        let end = self.trailer["end"].as_u64().map(|end| end as usize);
+        if on.max(end.unwrap_or(0)) >= fields || by.iter().any(|&at| at >= fields) {
             return Err(self.damaged("its columns are missing"));
         }
-        let unit = Unit::of(&self.name, table.schema().field(on))?;
-        Ok(IndexColumns { on, unit, by })
+        let times = [Some(on), end].into_iter().flatten();
+        let fields: Vec<_> =
+            times.map(|at| (self.name.as_str(), table.schema().field(at))).collect();
+        let unit = time::finest_unit(&fields)?;
+        Ok(IndexColumns { on: (on, end), unit, by, keep: self.trailer["keep"].as_i64() })
     }
 
     fn keys(

@@ -117,6 +117,16 @@ impl KeyLookup {
         columns.len() == self.columns.len() && columns.iter().zip(&self.columns).all(same)
     }
 
+    /// Returns the numbers of the keys in the table whose keys have been numbered.
+    pub(crate) fn own_numbers(&self, table: &Table, driver: &Driver) -> Result<Pages<u32>> {
+        let columns = self.columns.iter().map(|(at, common)| KeyColumn {
+            left: *at,
+            right: *at,
+            common: common.clone(),
+        });
+        self.left_numbers(table, &columns.collect::<Vec<_>>(), driver)
+    }
+
     /// Returns the numbers of the left table's keys, which must [fit](Self::fits).
     pub(crate) fn left_numbers(
         &self,
