@@ -1277,8 +1277,9 @@ class Merge(Operator[_OperatorStats]):
 
         Args:
             by: The key columns: a name or a list of names. None means that the joins have no keys.
-            keep: Rows expire when they are this much older than the latest row. None keeps all
-                rows.
+            keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
+                timedelta64, a string such as "1h", or an integer if times are integers. None keeps
+                all rows.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
@@ -2848,11 +2849,13 @@ class JoinQuery:
     ) -> JoinPlan:
         """Return the plan for inputs with these columns. No rows are read."""
 
-    def table(self, left: ArrowSource | InputRows, right: ArrowSource | InputRows) -> pa.Table:
+    def table(
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
+    ) -> pa.Table:
         """Join two inputs of Arrow data."""
 
     def batches(
-        self, left: ArrowSource | InputRows, right: ArrowSource | InputRows
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
     ) -> BatchReader[_JoinStats]:
         """Join two inputs of Arrow data, batch by batch."""
 
@@ -2919,10 +2922,10 @@ class AggregationQuery:
     def replace(self, **changes: object) -> Self:
         """Return the same query with different values for some arguments."""
 
-    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows]) -> AggregationPlan:
+    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows | Index]) -> AggregationPlan:
         """Return the plan for streams with these columns. No rows are read."""
 
-    def table(self, streams: Streams | Sequence[InputRows]) -> pa.Table:
+    def table(self, streams: Streams | Sequence[InputRows | Index]) -> pa.Table:
         """Aggregate streams of Arrow data."""
 
     def operator(
@@ -2996,7 +2999,7 @@ class Index:
         keep: Bound = None,
         threads: int | None = None,
     ) -> Self: ...
-    def append(self, rows: Table) -> None:
+    def append(self, table: Table) -> None:
         """Append rows to the index.
 
         The work is proportional to the number of new rows, except that they are merged with earlier
@@ -3010,8 +3013,9 @@ class Index:
             5
 
         Args:
-            rows: The rows, in any form that `Index` accepts. They need the columns of the index,
-                with the same types, and can have any times. They must not change afterwards.
+            table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a
+                dict of arrays. They must not change afterwards. They need the columns of the index,
+                with the same types, and can have any times.
 
         Raises:
             SchemaError: The rows have other columns than the index, or other types.
@@ -3131,7 +3135,7 @@ class SavedIndex:
         verify: True compares the checksums of all bytes, which reads the whole file. By default,
             the description and the keys are checked first, and the order of the rows before the
             first join.
-        threads: The number of worker threads.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
         StateError: The file does not contain an index, is damaged, or has been written by a later

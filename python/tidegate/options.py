@@ -115,8 +115,8 @@ OPTIONS: tuple[Option, ...] = (
         The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars or
         pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a pattern
         such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow Dataset, Scanner
-        or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of arrays. Only the
-        columns that the call uses are read from files and lazy inputs.
+        or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of arrays, or an `Index`.
+        Only the columns that the call uses are read from files and lazy inputs.
         """,
         is_input=True,
     ),
@@ -134,7 +134,8 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input. `right` accepts the same kinds of input as `left`.
+        The right input. `right` accepts the same kinds of input as `left`. If it is an `Index`,
+        `on` and `by` only need the names of the left columns.
         """,
         is_input=True,
     ),
@@ -335,6 +336,53 @@ OPTIONS: tuple[Option, ...] = (
         streams are numbered from 0 in the order given.
         """,
         is_input=True,
+    ),
+    Option(
+        "table",
+        "Table",
+        ("Index",),
+        """
+        The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict of
+        arrays. They must not change afterwards.
+        """,
+        is_input=True,
+    ),
+    Option(
+        "on",
+        "str | tuple[str, str]",
+        ("Index",),
+        """
+        The time column, or a pair with the start and end columns for `overlap_join`. A row with a
+        null start or end does not match any row.
+        """,
+        command=OfCommand(
+            "The time column, or the start and end columns.",
+            metavar="COLUMN|START,END",
+            read="time_or_interval",
+        ),
+    ),
+    Option(
+        "by",
+        "str | Sequence[str] | None",
+        ("Index",),
+        """
+        The key columns: a name or a list of names. None means that the joins have no keys.
+        """,
+        default="None",
+        command=OfCommand(
+            "A key column; repeat it for several columns.", metavar="COLUMN", repeats=True
+        ),
+    ),
+    Option(
+        "keep",
+        "Bound",
+        ("Index",),
+        """
+        Rows expire when they are this much older than the latest row: a timedelta, a numpy
+        timedelta64, a string such as "1h", or an integer if times are integers. Rows with a start
+        and an end expire when they end this long before the latest start. None keeps all rows.
+        """,
+        default="None",
     ),
     Option(
         "schema",
@@ -551,13 +599,17 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "right_df",
-        "Input",
+        "Right",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other side is a table, the call reads the
-        table once and sends the whole table to every task of every micro-batch. The results for a
-        stream row are then emitted in the micro-batch in which the row arrives. The stream needs no
-        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has opened from
+        a file which all workers can access under the same path. Each Python worker then maps this
+        file, no rows are shuffled, and right rows with equal times are in the order of the index.
+        Such a join cannot return unmatched right rows. If one side is a stream and the other side
+        is a table, the call reads the table once and sends the whole table to every task of every
+        micro-batch. The results for a stream row are then emitted in the micro-batch in which the
+        row arrives. The stream needs no watermark. A table larger than 64 MB requires
+        `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -1177,7 +1229,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "int | None",
-        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate"),
+        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate", "Index"),
         """
         The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
+    Right: TypeAlias = pl.LazyFrame | pl.DataFrame | tidegate.Index
 
 __all__ = ["Joins"]
 
@@ -35,6 +35,9 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 @pl.api.register_lazyframe_namespace("tidegate")
 class Joins:
     """The join methods of a lazy frame. The frame is the left input.
+
+    The right input is another frame, or an `Index`, which names its own columns. Each time the
+    query is collected, the join uses the rows that the index contains at that time.
 
     The methods have the same names and arguments as tidegate's functions, except for `columns` and
     `batch_rows`, which Polars controls. To choose columns, use `select` after the join.
@@ -50,28 +53,31 @@ class Joins:
         >>> pairs = trades.tidegate.interval_join(quotes, on="ts", by="sym", lower=-2, upper=0)
         >>> pairs.filter(pl.col("bid") > 3).collect()["bid"].to_list()
         [4, 5]
+        >>> index = tidegate.Index(quotes, on="ts", by="sym")
+        >>> trades.tidegate.asof_join(index, on="ts", by="sym").collect()["bid"].to_list()
+        [3, 5]
     """
 
     def __init__(self, left: pl.LazyFrame) -> None:
         self._left = left
 
-    def interval_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+    def interval_join(self, right: Right, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows whose times lie within an interval: `tidegate.interval_join`."""
         return self._join("interval_join", tidegate.interval_join_batches, right, query)
 
-    def asof_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+    def asof_join(self, right: Right, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join each row with the row that is nearest in time: `tidegate.asof_join`."""
         return self._join("asof_join", tidegate.asof_join_batches, right, query)
 
-    def overlap_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+    def overlap_join(self, right: Right, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows whose intervals overlap: `tidegate.overlap_join`."""
         return self._join("overlap_join", tidegate.overlap_join_batches, right, query)
 
-    def window_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+    def window_join(self, right: Right, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows within sliding windows: `tidegate.window_join`."""
         return self._join("window_join", tidegate.window_join_batches, right, query)
 
-    def band_join(self, right: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+    def band_join(self, right: Right, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
         """Join rows whose values are close: `tidegate.band_join`."""
         return self._join("band_join", tidegate.band_join_batches, right, query)
 
@@ -79,19 +85,20 @@ class Joins:
         self,
         name: str,
         batches: Callable[..., Any],
-        right: Frame,
+        right: Right,
         query: dict[str, Any],
     ) -> pl.LazyFrame:
         left = self._left
         if "columns" in query or "batch_rows" in query:
             message = f"{name}: omit columns and batch_rows, and write .select(...) after the join"
             raise TypeError(message)
-        if not isinstance(right, pl.LazyFrame | pl.DataFrame):
-            message = f"right: expected a polars frame, got a {type(right).__name__}"
+        if not isinstance(right, pl.LazyFrame | pl.DataFrame | tidegate.Index):
+            message = "right: expected a polars frame or a tidegate.Index, got a "
+            message += type(right).__name__
             raise TypeError(message)
         # Names, types and arguments are checked here, on frames without rows.
-        sides = (left, right.lazy())
-        empty = [pl.DataFrame(schema=side.collect_schema()) for side in sides]
+        sides = (left, right.lazy() if isinstance(right, pl.DataFrame) else right)
+        empty = [_without_rows(side) for side in sides]
         schema = pl.DataFrame(batches(*empty, **query)).schema
 
         def rows(
@@ -114,6 +121,13 @@ class Joins:
                     return
 
         return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
+
+
+def _without_rows(side: Right) -> pl.DataFrame | tidegate.Index:
+    """Return an input with the same columns and no rows."""
+    if isinstance(side, tidegate.Index):
+        return tidegate.Index(side.schema.empty_table(), on=side.on, by=side.by)
+    return pl.DataFrame(schema=side.collect_schema())
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
-    from tidegate._tidegate import Source
+    from tidegate._tidegate import Index, Source
     from tidegate.expressions import Expr
     from tidegate.io.open_tables import OpenTable
     from tidegate.windows import Rows
@@ -78,8 +78,9 @@ Path: TypeAlias = str | PathLike[str]
 Table: TypeAlias = (
     "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
     " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | OpenTable"
+    " | Index"
 )
-"""A table: Arrow data, file paths, a dataset, a lazy frame, records, or a dict of arrays."""
+"""A table: Arrow data, paths, a dataset, a lazy frame, records, a dict of arrays, or an index."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
 """One or more streams of rows, numbered from 0."""

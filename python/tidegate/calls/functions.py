@@ -103,9 +103,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -217,9 +219,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -346,9 +350,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -495,9 +501,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -658,9 +666,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -797,9 +807,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -956,9 +968,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -1069,9 +1083,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -1202,9 +1218,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -1321,9 +1339,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.

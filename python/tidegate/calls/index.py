@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
+from tidegate.calls.arguments import told, told_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 
 class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
     __doc__ = _tidegate.Index.__doc__
-    __slots__ = ()
+    __slots__ = ("_opened",)
 
+    _opened: tuple[int, int] | None
+    """The size and the modification time, in nanoseconds, of the file that `open_index` has opened;
+    None for an index that was built in memory."""
+
+    @told_new
     def __new__(  # noqa: D102 - as above
         cls,
         table: Table,
@@ -38,7 +44,9 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
         rows = _arrow("table", table)
-        return super().__new__(cls, rows, on=on, by=keys, keep=keep, threads=threads)
+        made = super().__new__(cls, rows, on=on, by=keys, keep=keep, threads=threads)
+        made._opened = None
+        return made
 
     def append(self, rows: Table) -> None:  # noqa: D102 - as above
         super().append(_arrow("rows", rows))
@@ -76,6 +84,7 @@ def of_merge(
     return Index(self.schema.empty_table(), on=self.on, by=by, keep=keep, threads=threads)
 
 
+@told
 def open_index(
     path: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
 ) -> Index:
@@ -108,8 +117,24 @@ def open_index(
     """
     place = Path(path).absolute()
     number = _tidegate.default_threads() if threads is None else threads
+    found = _state_of(place)
     saved = _tidegate.SavedIndex(place, verify, number)
-    return Index(saved, on=saved.on, threads=threads)  # type: ignore[arg-type]
+    # If the file is replaced while it is opened, it is unknown which of the two was opened.
+    while found != (after := _state_of(place)):
+        found = after
+        saved = _tidegate.SavedIndex(place, verify, number)
+    index = Index(saved, on=saved.on, threads=threads)
+    index._opened = found  # noqa: SLF001 - the same module
+    return index
+
+
+def _state_of(place: Path) -> tuple[int, int] | None:
+    """Return a file's size and modification time, or None if it cannot be read."""
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _arrow(name: str, table: Any) -> Any:  # noqa: ANN401 - any input
@@ -141,6 +166,10 @@ def with_names_of(
     if making is _tidegate.overlap_join_query:
         if isinstance(on, tuple) and all(isinstance(name, str) for name in on):
             given["on"] = (on, (first, last))
+    elif making is _tidegate.band_join_query:
+        # `on` names the columns whose values are compared.
+        if isinstance(given.get("time"), str):
+            given["time"] = (given["time"], first)
     elif isinstance(on, str):
         given["on"] = (on, first)
     by = given.get("by")

@@ -54,11 +54,12 @@ def _taken(
     """Remove the inputs and the limits from the arguments and return them."""
     if isinstance(arguments["right"], _tidegate.Index):
         arguments.update(with_names_of(making, arguments["right"], arguments))
-        if arguments["memory_limit"] is not None:
-            message = "memory_limit: an index's rows are already in memory; omit the limit, "
-            message += "or give the table or the files themselves"
-            raise _tidegate.TidegateError(message)
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     left, right = arguments.pop("left"), arguments.pop("right")
+    has_index = any(isinstance(one, _tidegate.Index) for one in (left, right))
+    if has_index and memory_limit is not None:
+        message = "memory_limit: an index's rows are already in memory; omit the limit, "
+        message += "or give the table or the files themselves"
+        raise _tidegate.TidegateError(message)
     check_sides(left, right)
     return left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)

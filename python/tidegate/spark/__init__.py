@@ -30,6 +30,12 @@ five routes:
   the inputs pack each partition's rows into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
+If the right side is a `tidegate.Index` that `tidegate.open_index` has opened, each Python worker
+maps its file, and the left rows stay in their partitions. The call collects and samples nothing.
+All workers must be able to open the file under the same path. A left row's result depends only on
+that row and the index, so such a join returns everything except unmatched right rows. A left side
+that is given as files is divided between its row groups.
+
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
 partners. Each left row is sent to a single task, which also receives all of its partners. In such a
 join, only the right side can be sent in full. If the interval is long and results do not depend on
@@ -121,7 +127,7 @@ if TYPE_CHECKING:
 
     import tidegate
     from tidegate.spark.plan.aggregate import Parallelism
-    from tidegate.spark.plan.files import Input
+    from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
     from tidegate.types import Length
@@ -322,7 +328,7 @@ def configure(session: SparkSession) -> dict[str, str]:
 
 def explain(
     function: Callable[..., DataFrame],
-    *inputs: Input | Sequence[Input],
+    *inputs: Right | Sequence[Input],
     **arguments: Any,  # noqa: ANN401
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.

@@ -11,10 +11,10 @@ import typer
 from tidegate.agg import Aggregate
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import IndexInput, Input, Output
 from tidegate.io.addresses import names_one_file
 from tidegate.io.csv_rows import type_named
-from tidegate.io.files import STANDARD_STREAM, Format, format_of
+from tidegate.io.files import STANDARD_STREAM, Format, format_of, writes_in_place
 from tidegate.types import IntervalNames, Within
 
 # The default interval between two writes of a state, in seconds.
@@ -29,6 +29,41 @@ FOLDER = (
 # The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
 NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
 BINARY = {Format.PARQUET, Format.ARROW}
+
+
+def sides(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    left: str,
+    right: str | None,
+    right_index: str | None,
+    left_format: Format | None,
+    right_format: Format | None,
+    csv_null: list[str] | None,
+    types: list[str] | None,
+) -> tuple[Input, Input | IndexInput]:
+    """Return LEFT, and RIGHT or the index that replaces it."""
+    if right_index is None:
+        if right is None:
+            misused("RIGHT", "give the files with the right rows, or --right-index FILE")
+        return inputs(left, right, left_format, right_format, csv_null, types)
+    if right is not None:
+        misused("--right-index", "replaces RIGHT; give only one of them")
+    if right_format is not None:
+        misused("--right-format", "does not apply to --right-index; omit one of them")
+    nulls = tuple(csv_null) if csv_null else ("",)
+    layout = _in_format(left, left_format, "--left-format")
+    return Input(left, layout, nulls, _types(types or [])), IndexInput(right_index)
+
+
+def check_index(asked: Any, right_index: str | None, *, follow: bool) -> None:  # noqa: ANN401 - of `making`
+    """Reject options that a join with an index does not support."""
+    if right_index is None:
+        return
+    if follow:
+        message = "cannot be combined with --follow, because an index does not grow; "
+        misused("--right-index", message + "give RIGHT instead")
+    if asked.memory_limit is not None:
+        message = "cannot be combined with --right-index, whose rows are mapped; "
+        misused("--memory-limit", message + "omit this option, or give RIGHT instead")
 
 
 def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -105,6 +140,13 @@ def output(
     if layout is Format.JSON:
         misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
+
+
+def index_file(out: str) -> str:
+    """Return the name of the index to write, which must be that of a file."""
+    if writes_in_place(out) or out.endswith(("/", os.sep)):
+        misused("OUT", "an index is written to a file, which joins then map; give a file name")
+    return out
 
 
 def out_layout(
@@ -188,6 +230,14 @@ def intervals(text: str) -> IntervalNames:
         misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
     (start, end), (right_start, right_end) = sides[0], sides[-1]
     return (start, end), (right_start, right_end)
+
+
+def time_or_interval(text: str) -> str | tuple[str, str]:
+    """Parse a time column, or `start,end`."""
+    names = text.split(",")
+    if len(names) > 2 or not all(names):  # noqa: PLR2004
+        misused("--on", f"expected COLUMN or START,END, found {text!r:.80}")
+    return names[0] if len(names) == 1 else (names[0], names[1])
 
 
 def pair(text: str, option: str) -> tuple[str, str]:

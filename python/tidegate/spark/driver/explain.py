@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.files import FilePlan
+    from tidegate.spark.plan.indexed import IndexPlan
     from tidegate.spark.plan.join import Plan
 
 
@@ -84,7 +85,7 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     stages = len(plan.tasks.stages) - 1
     lines = [plan.tasks.explain()]
     if way is None:
-        ties = "rows with equal times are in file order"
+        ties = "rows with equal times are in the order of the files or the index"
     if ties is not None:
         lines.append(f"  ties       {ties}")
     lines += _jobs([f"prepare files in {stages} stage{'s' * (stages > 1)}"] if stages else [])
@@ -94,6 +95,27 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     if way.costs is not None:
         lines.append(f"  costs      {way.costs}")
     return "\n".join([*lines, f"  because    {way.reason}"])
+
+
+def index_described(plan: IndexPlan) -> str:
+    """Describe the join of a DataFrame with an index."""
+    threads = int(plan.left.sparkSession.conf.get("spark.task.cpus", "1") or "1")
+    query = plan.query.replace(threads=threads)
+    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index).explanation
+    size = f"{plan.file.size:,} bytes"
+    emitted = ["  emitted    in the micro-batch in which the left row arrives"]
+    lines = [
+        native,
+        f"  sent       left {', '.join(plan.sent)}",
+        "  ties       right rows with equal times are in the order of the index",
+        *_jobs([]),
+        f"  filters    {_FILTERS}",
+        f"  right      {plan.file.path}, {plan.index.rows:,} rows, {size}; each worker maps it",
+        "  placed     left rows stay in their partitions",
+        *(emitted if plan.left.isStreaming else []),
+        "  because    the right side is an index",
+    ]
+    return "\n".join(lines)
 
 
 def _of_tables(plan: Plan, way: Rows) -> list[str]:
