@@ -1278,7 +1278,8 @@ class Merge(Operator[_OperatorStats]):
         Args:
             by: The key columns: a name or a list of names. None means that the joins have no keys.
             keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
-                timedelta64, a string such as "1h", or an integer if times are integers. None keeps
+                timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
+                start and an end expire when they end this long before the latest start. None keeps
                 all rows.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
@@ -3002,6 +3003,8 @@ class Index:
     def append(self, table: Table) -> None:
         """Append rows to the index.
 
+        The rows need the columns of the index, with the same types, and can have any times.
+
         The work is proportional to the number of new rows, except that they are merged with earlier
         rows from time to time. Each row is merged only a few times in total. Calls that are running
         in other threads see the rows either with or without the new ones.
@@ -3014,8 +3017,7 @@ class Index:
 
         Args:
             table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a
-                dict of arrays. They must not change afterwards. They need the columns of the index,
-                with the same types, and can have any times.
+                dict of arrays. They must not change afterwards.
 
         Raises:
             SchemaError: The rows have other columns than the index, or other types.

@@ -472,7 +472,7 @@ def test_an_index_of_intervals_refuses_other_joins_and_rows():
     back = pa.table({"start": [0, 9], "end": [3, 2], "k": [1, 2], "job": ["x", "y"]})
     with pytest.raises(tg.TidegateError, match="table: row 1: column `start` is 7 steps after"):
         tg.Index(back, on=("start", "end"), by="k")
-    with pytest.raises(tg.TidegateError, match="rows: row 1: column `start` is 7 steps after"):
+    with pytest.raises(tg.TidegateError, match="table: row 1: column `start` is 7 steps after"):
         index.append(back)
     assert index.rows == 2
     with pytest.raises(TypeError, match="on: expected the name of the time column, or a tuple"):

@@ -48,8 +48,8 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         made._opened = None
         return made
 
-    def append(self, rows: Table) -> None:  # noqa: D102 - as above
-        super().append(_arrow("rows", rows))
+    def append(self, table: Table) -> None:  # noqa: D102 - as above
+        super().append(_arrow("table", table))
 
     append.__doc__ = _tidegate.Index.append.__doc__
 
