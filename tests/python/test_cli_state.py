@@ -280,7 +280,7 @@ def test_a_state_of_other_work_is_refused(interrupted):
         *command("aggregate", "out.csv")
     )
     assert "belongs to a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
-    assert "belongs to a join" in refused(*join, "--csv-null", "NA")
+    assert "belongs to a join" in refused(*join, "--null", "NA")
     assert "belongs to a csv output with ts (int64)" in refused(*join, "--columns", "ts")
     assert "belongs to a csv output" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")

@@ -1,6 +1,7 @@
 """Implements `--follow`: reads growing files, joins or aggregates them, and writes final rows."""
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +18,10 @@ from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
 from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading
 from tidegate.cli.tables import Input, Output, check_types
-from tidegate.io.files import Format
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
 from tidegate.io.live import Batches, live_writer
+from tidegate.io.open_tables import advising
 from tidegate.types import Length
 
 
@@ -105,7 +106,8 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 def plan(work: Work) -> str:
     """Describe how the files would be processed, reading only their first few rows."""
     followers = _followers(work, (None,) * len(work.inputs), threading.Event())
-    operator, _ = work.make([follower.schema for follower in followers])
+    with advising(follower.columns for follower in followers):
+        operator, _ = work.make([follower.schema for follower in followers])
     try:
         return operator.explain()
     finally:
@@ -114,19 +116,22 @@ def plan(work: Work) -> str:
 
 def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event) -> list[Follower]:
     followers = [
-        follow(given.name, given.known_layout, stop, csv=given.csv, place=place)
+        follow(given.name, given.layout, stop, csv=given.csv, place=place)
         for given, place in zip(work.inputs, places, strict=True)
     ]
-    of_csv = [
-        follower.schema
-        for given, follower in zip(work.inputs, followers, strict=True)
-        if given.known_layout is Format.CSV
-    ]
+    of_csv = [follower.schema for follower in followers if follower.columns is not None]
     check_types(work.inputs, of_csv)
     return followers
 
 
-def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
+def _show_csv(followers: Sequence[Follower], *, shown: bool) -> None:
+    """Show on standard error how the columns of CSV files are read."""
+    for follower in followers if shown else ():
+        if follower.columns is not None:
+            sys.stderr.write(f"tidegate: {follower.name}: {follower.columns}\n")
+
+
+def run(work: Work, output: Output, *, keeping: Keeping | None, verbose: bool) -> Counts:
     """Process files as they grow, until all of them have ended or Ctrl-C is pressed."""
     start = time.perf_counter()
     stop, news = threading.Event(), threading.Event()
@@ -143,7 +148,9 @@ def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
             followers = _followers(work, places, stop)
         except Stopped:
             return Counts(0, 0, 0, time.perf_counter() - start)
-        operator, columns = work.make([follower.schema for follower in followers])
+        _show_csv(followers, shown=verbose)
+        with advising(follower.columns for follower in followers):
+            operator, columns = work.make([follower.schema for follower in followers])
         stack.callback(operator.close)
         readings = [
             Reading(follower, follower.begin, names, news, stop)

@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from tidegate._tidegate import JoinQuery
 from tidegate.calls import explain, ways
-from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ def plan(job: Job) -> str:
     return explain.of_join(job.query, left, right, job.limits.of_call(), in_batches=True)
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
     """Join two files and write the result to a third file, one batch at a time."""
     start = time.perf_counter()
     output.check([job.left, job.right])
     if job.query.arguments["threads"] is not None:
         pa.set_cpu_count(job.query.threads)
     left, right = opened([job.left, job.right], streamed=job.limits.streamed)
+    show_csv([left, right], shown=verbose)
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,

@@ -44,6 +44,7 @@ import pyarrow as pa
 
 from tidegate import StateError
 from tidegate.cli.tables import Input
+from tidegate.io.dialects import Dialect
 from tidegate.io.files import Format, naming, replaced_whole
 from tidegate.io.followers import Place
 from tidegate.io.growing import ANEW, Mark
@@ -180,12 +181,22 @@ def remove(state: str) -> None:
 
 
 def _named(given: Input) -> str:
-    options = []
-    if given.csv_nulls != ("",):
-        options.append(f"--csv-null {', '.join(map(repr, given.csv_nulls))}")
-    if given.csv_types:
-        options.append(f"--types {','.join(f'{name}={kind}' for name, kind in given.csv_types)}")
+    options = [
+        f"--{FLAGS.get(name, name).replace('_', '-')} {_written(value)}"
+        for name, value in given.csv.differences().items()
+        if name != "times"
+    ]
     return f"{given.name} ({' '.join(options)})" if options else given.name
+
+
+FLAGS = {"nulls": "null", "time_formats": "time-format"}
+
+
+def _written(value: object) -> str:
+    """Return an option's value; for types, pairs such as `user=string`."""
+    if not isinstance(value, tuple):
+        return repr(value)
+    return ",".join("=".join(one) if isinstance(one, tuple) else repr(one) for one in value)
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -236,26 +247,60 @@ def _output(layout: Format, given: object) -> Mark | Parts:
 
 
 def _told(given: Input) -> dict[str, Any]:
-    """Return an input as JSON; `csv_types` is omitted if empty, as in older state files."""
-    told = asdict(given)
-    if not given.csv_types:
-        del told["csv_types"]
+    """Return an input as JSON; options that older state files do not have are omitted if unused."""
+    told: dict[str, Any] = {"name": given.name, "layout": given.layout}
+    told["csv_nulls"] = given.csv.nulls
+    if given.csv.types:
+        told["csv_types"] = given.csv.types
+    others = given.csv.differences()
+    if others := {name: value for name, value in others.items() if name not in {"nulls", "types"}}:
+        told["csv"] = others
     return told
 
 
 def _input(given: object) -> Input:
-    types: object = []
-    if isinstance(given, dict) and "csv_types" in given:
-        types = given["csv_types"]
-        given = {name: value for name, value in given.items() if name != "csv_types"}
-    known = _fields(given, {"name": str, "layout": str, "csv_nulls": list})
+    known = dict(given) if isinstance(given, dict) else {}
+    types, others = known.pop("csv_types", []), known.pop("csv", {})
+    known = _fields(known, {"name": str, "layout": str, "csv_nulls": list})
     for text in known["csv_nulls"]:
         _fields({"csv_nulls": text}, {"csv_nulls": str})
     if not isinstance(types, list) or not all(map(_is_pair, types)):
         message = f"csv_types is {types!r:.80}"
         raise ValueError(message)
     pairs = tuple((name, kind) for name, kind in types)
-    return Input(known["name"], Format(known["layout"]), tuple(known["csv_nulls"]), pairs)
+    csv = Dialect(nulls=tuple(known["csv_nulls"]), types=pairs, of_command=True, **_options(others))
+    return Input(known["name"], Format(known["layout"]), csv)
+
+
+def _options(given: object) -> dict[str, Any]:
+    """Return the options of a dialect from JSON."""
+    if not isinstance(given, dict) or not given.keys() <= _OPTIONS.keys():
+        message = f"csv is {given!r:.80}"
+        raise ValueError(message)
+    found = {}
+    for name, value in given.items():
+        kind = _OPTIONS[name]
+        _fields({name: value}, {name: kind})
+        if kind is list:
+            for text in value:
+                _fields({name: text}, {name: str})
+        found[name] = tuple(value) if kind is list else value
+    return found
+
+
+_OPTIONS = {
+    "delimiter": str,
+    "header": bool,
+    "names": list,
+    "quote": str,
+    "time_formats": list,
+    "zone": str,
+    "epoch_unit": str,
+    "times": list,
+    "decimal": str,
+    "encoding": str,
+}
+"""The options of a dialect, with their types in JSON."""
 
 
 def _is_pair(given: object) -> bool:

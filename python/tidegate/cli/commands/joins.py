@@ -12,7 +12,6 @@ from tidegate.cli.commands import parsing, running
 from tidegate.cli.commands.making import Asked, command
 from tidegate.cli.commands.options import (
     Checkpoint,
-    CsvNull,
     Explain,
     Follow,
     Force,
@@ -27,7 +26,7 @@ from tidegate.cli.commands.options import (
     RightFormat,
     State,
     Traceback,
-    Types,
+    Verbose,
 )
 from tidegate.cli.tables import Limits
 from tidegate.io.files import STANDARD_STREAM
@@ -45,16 +44,15 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
     right_format: RightFormat = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Join two files and write the result to a third file, or print the plan."""
     parsing.check_limits(asked, None, follow=None)
-    inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
+    inputs = parsing.inputs(left, right, left_format, right_format, asked)
     running.join(
         joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness)),
         out,
@@ -64,6 +62,7 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
         explain=explain,
         progress=progress,
         quiet=quiet,
+        verbose=verbose,
         traceback=traceback,
     )
 
@@ -79,19 +78,18 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     right_format: RightFormat = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     follow: Follow = False,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Join two files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
-    inputs = parsing.inputs(left, right, left_format, right_format, csv_null, types)
+    inputs = parsing.inputs(left, right, left_format, right_format, asked)
     job = joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
     if not follow:
@@ -104,6 +102,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
             explain=explain,
             progress=progress,
             quiet=quiet,
+            verbose=verbose,
             traceback=traceback,
         )
         return
@@ -116,6 +115,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
         force=force,
         explain=explain,
         quiet=quiet,
+        verbose=verbose,
         traceback=traceback,
     )
 

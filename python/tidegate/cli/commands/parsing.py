@@ -3,17 +3,20 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
 import typer
 
 from tidegate.agg import Aggregate
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
+from tidegate.cli.commands.options import Csv
 from tidegate.cli.tables import Input, Output
 from tidegate.io.addresses import names_one_file
-from tidegate.io.csv_rows import type_named
+from tidegate.io.dialects import Dialect, DialectError, character
 from tidegate.io.files import STANDARD_STREAM, Format, format_of
 from tidegate.types import IntervalNames, Within
 
@@ -31,23 +34,81 @@ NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
 BINARY = {Format.PARQUET, Format.ARROW}
 
 
-def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
+def inputs(
     left: str,
     right: str,
     left_format: Format | None,
     right_format: Format | None,
-    csv_null: list[str] | None,
-    types: list[str] | None,
+    asked: Any,  # noqa: ANN401 - of `making`
 ) -> tuple[Input, Input]:
     """Return the inputs LEFT and RIGHT, with the options for input files."""
     if left == right == STANDARD_STREAM:
         misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
-    nulls = tuple(csv_null) if csv_null else ("",)
-    given = _types(types or [])
+    of_left, of_right = _times(asked.query)
+    dialects = _dialects(asked.csv, [of_left, of_right])
     return (
-        Input(left, _in_format(left, left_format, "--left-format"), nulls, given),
-        Input(right, _in_format(right, right_format, "--right-format"), nulls, given),
+        Input(left, _in_format(left, left_format, "--left-format"), dialects[0]),
+        Input(right, _in_format(right, right_format, "--right-format"), dialects[1]),
     )
+
+
+def _times(query: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:  # noqa: ANN401 - any join
+    """Return the time columns of both sides of a join; a band join has none."""
+    if query.function == "band_join":
+        return (), ()
+    left, right = query.arguments["on"]
+    return (left, right) if query.function == "overlap_join" else ((left,), (right,))
+
+
+def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
+    """Return the dialect of each input, with its time columns.
+
+    An option that differs between inputs is given once for all of them, or once for each.
+    """
+    each = {
+        name: _each(name, cast("dict[str, list[str] | None]", csv)[name], len(times))
+        for name in ("delimiter", "names", "quote", "zone", "epoch_unit", "decimal", "encoding")
+    }
+    found = []
+    for at, of_input in enumerate(times):
+        given = {name: values[at] for name, values in each.items()}
+        try:
+            found.append(
+                Dialect(
+                    nulls=tuple(csv["null"] or [""]),
+                    types=_types(csv["types"] or []),
+                    delimiter=_character(given["delimiter"]),
+                    header=csv["header"],
+                    names=tuple((given["names"] or "").split(",")) if given["names"] else (),
+                    quote='"' if given["quote"] is None else character(given["quote"]),
+                    time_formats=tuple(csv["time_format"] or []),
+                    zone=given["zone"] or None,
+                    epoch_unit=given["epoch_unit"] or None,
+                    times=of_input if given["epoch_unit"] else (),
+                    decimal=given["decimal"] or ".",
+                    encoding=given["encoding"] or None,
+                    of_command=True,
+                )
+            )
+        except DialectError as error:
+            misused(f"--{error.option.replace('_', '-')}", error.reason)
+    return found
+
+
+def _character(text: str | None) -> str | None:
+    return character(text) if text else None
+
+
+def _each(name: str, values: list[str] | None, inputs: int) -> list[str | None]:
+    """Return the value of an option for each input."""
+    if not values:
+        return [None] * inputs
+    if len(values) == 1:
+        return [values[0]] * inputs
+    if len(values) != inputs:
+        option = f"--{name.replace('_', '-')}"
+        misused(option, f"expected one value, or one for each of the {inputs} inputs")
+    return [*values]
 
 
 def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
@@ -60,36 +121,33 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
         name, kind = parts.groups()
         if name in found:
             misused("--types", f"column {name!r} is specified twice; specify it only once")
-        try:
-            type_named(kind)
-        except ValueError as error:
-            misused("--types", str(error))
         found[name] = kind
     return tuple(found.items())
 
 
 def listed(
-    names: list[str],
-    in_format: Format | None,
-    csv_null: list[str] | None,
-    types: list[str] | None,
+    names: list[str], in_format: Format | None, csv: Csv, on: str | None = None
 ) -> list[Input]:
     """Return the inputs with these names, with the options for input files."""
-    nulls = tuple(csv_null) if csv_null else ("",)
-    given = _types(types or [])
-    return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
+    dialects = _dialects(csv, [() if on is None else (on,)] * len(names))
+    return [
+        Input(name, _in_format(name, in_format, "--in-format"), dialect)
+        for name, dialect in zip(names, dialects, strict=True)
+    ]
 
 
 def _in_format(name: str, given: Format | None, option: str) -> Format | None:
     """Return the format of an input, or None if each file's extension determines it."""
-    is_one_file = name == STANDARD_STREAM or names_one_file(name)
-    return _format(name, given, option) if is_one_file else given
+    if name == STANDARD_STREAM or not names_one_file(name) or Path(name).is_fifo():
+        # The first bytes of a pipe determine its format.
+        return given or (None if name == STANDARD_STREAM else format_of(name))
+    return _format(name, given, option)
 
 
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        misused(option, f"{name} has no known extension; use parquet, csv, arrow or jsonl")
+        misused(option, f"{name} has no known extension; use parquet, csv, tsv, arrow or jsonl")
     return layout
 
 
@@ -102,7 +160,7 @@ def output(
     if out == STANDARD_STREAM:
         misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
     layout = given or Format.PARQUET
-    if layout is Format.JSON:
+    if layout in {Format.JSON, Format.TSV}:
         misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
 
@@ -113,6 +171,9 @@ def out_layout(
     """Return the format of OUT, and check that OUT can be written in this format."""
     is_folder = out.endswith(("/", os.sep))
     layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
+    if out == STANDARD_STREAM and given is None and sys.stdout.isatty():
+        # A terminal shows text.
+        layout = Format.CSV
     if is_folder and (layout is not Format.PARQUET or state is None):
         misused("OUT", FOLDER)
     if follow and layout is Format.PARQUET and not is_folder:

@@ -24,6 +24,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     explain: bool,
     progress: bool | None,
     quiet: bool,
+    verbose: bool,
     traceback: bool,
 ) -> None:
     """Join two files and write the result to a third file, or print the plan."""
@@ -35,7 +36,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     output = parsing.output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with failures_in_one_line(traceback=traceback):
-        counts = joining.run(job, output, show_progress=shown and not quiet)
+        counts = joining.run(job, output, show_progress=shown and not quiet, verbose=verbose)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -49,6 +50,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     force: bool,
     explain: bool,
     quiet: bool,
+    verbose: bool,
     traceback: bool,
 ) -> None:
     """Process files while they grow, or print the plan."""
@@ -60,7 +62,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     state = None if keeping is None else keeping.state
     output = Output(out, parsing.out_layout(out, out_format, state, follow=True), force=force)
     with failures_in_one_line(traceback=traceback):
-        counts = following.run(work, output, keeping=keeping)
+        counts = following.run(work, output, keeping=keeping, verbose=verbose)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

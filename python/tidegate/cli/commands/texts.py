@@ -11,7 +11,7 @@ Exit codes:
 """
 
 EXTENSIONS = (
-    ".parquet .pq; .csv .csv.gz .csv.zst; .jsonl .jsonl.gz .jsonl.zst .ndjson; "
+    ".parquet .pq; .csv .tsv .jsonl (also with .gz or .zst); .ndjson; "
     ".arrow .ipc .feather (Arrow file); .arrows (Arrow stream)"
 )
 
@@ -42,8 +42,9 @@ it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
@@ -139,8 +140,9 @@ its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
 RIGHT cannot deliver a nearer row. With backward, a row is written once its own time has passed;
@@ -187,8 +189,9 @@ name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 A distance is a number, or a duration such as 1h30m or 250ms for dates and timestamps. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above, where "none" means no bound.
@@ -219,8 +222,9 @@ The output file appears under its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
@@ -252,8 +256,9 @@ since its last row. Result rows are ordered by window, then by key.
 STREAMS can be files, folders, quoted patterns such as 'trades/*.parquet', and URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
 - for standard input or output. The format is determined by the extension:
-{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
-specifies another format.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
@@ -314,9 +319,11 @@ memory. OUT appears under its name once it is complete.
 
 FILEs can be files, folders, quoted patterns such as 'logs/*.csv', and URLs such as
 s3://bucket/logs/. Use - for standard input or output. The format is determined by the extension:
-{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
-specifies another format. The types of CSV and JSON columns not listed in --types are inferred from
-the file's first megabyte. Pipes and standard input are read completely before the merge begins.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format. The types of CSV and JSON columns not
+listed in --types are inferred from the file's first megabyte. Pipes and standard input are read
+completely before the merge begins.
 
 \b
 Examples:
@@ -345,9 +352,9 @@ Python function tidegate.digest returns the same digest.
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.
 One FILE may be - for standard input. The format is determined by the extension:
-{EXTENSIONS}. Standard input is an Arrow stream, unless an option specifies
-another format. The types of CSV columns are inferred from the values, so they may differ from the
-original types.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. The types of CSV columns are inferred from the
+values, so they may differ from the original types.
 
 \b
 Examples:
