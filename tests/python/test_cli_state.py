@@ -573,9 +573,9 @@ def test_a_checkpoint_waits_for_pushes_and_their_places(folder):
     operator, stop = Pushed(), threading.Event()
     end = Place(Mark(9, 1, 2, "edges"), operator.schema)
     pieces = [Piece(pa.table({"x": [1]}), end)]
-    follower = SimpleNamespace(pieces=lambda: iter(pieces))
+    follower = SimpleNamespace(pieces=lambda: iter(pieces), schema=pieces[0].rows.schema)
     feeder = feeding.Feeder(
-        operator, 0, feeding.Reading(follower, None, ["x"], threading.Event(), stop)
+        operator, 0, feeding.Reading(follower, None, ["x"], "x", threading.Event(), stop)
     )
     operator.feeder = feeder
     feeder.run()

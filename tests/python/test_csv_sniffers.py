@@ -1,4 +1,4 @@
-"""CSV files as public sources write them, read without options and beside DuckDB's sniffer.
+"""CSV files as public sources write them, compared with DuckDB's sniffer.
 
 Each file has the dialect of a well-known source and made-up values. Without options, tidegate reads
 the values that DuckDB reads, or keeps them as the text that is in the file, or raises an error that
@@ -35,7 +35,7 @@ class Source:
 
     name: str = "rows.csv"
     of_duckdb: dict[str, Any] = field(default_factory=dict)
-    """What DuckDB's sniffer has to be told."""
+    """Options that DuckDB's sniffer needs."""
 
 
 def utc(*given: int) -> datetime:

@@ -36,7 +36,7 @@ line is JSON. This line is followed by the operator's snapshot.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
@@ -67,6 +67,8 @@ class Saved:
     columns: pa.Schema
     output: Mark | Parts
     snapshot: bytes
+    flushed: bool = False
+    """Whether the clock has advanced the time of an input, with --flush-after."""
 
     _KINDS: ClassVar = {
         "what": str,
@@ -106,7 +108,9 @@ class Saved:
             raise StateError(message)
         about, _, snapshot = rest.partition(b"\n")
         try:
-            known = _fields(json.loads(about), cls._KINDS)
+            found = json.loads(about)
+            flushed = isinstance(found, dict) and found.pop("flushed", False) is True
+            known = _fields(found, cls._KINDS)
             layout = Format(known["layout"])
             return cls(
                 known["what"],
@@ -116,6 +120,7 @@ class Saved:
                 _schema(known["columns"]),
                 _output(layout, known["output"]),
                 snapshot,
+                flushed,
             )
         # Arrow raises an `OSError` for a damaged schema.
         except (ValueError, OSError, RecursionError, pa.ArrowException) as error:
@@ -128,18 +133,44 @@ class Saved:
         Raises:
             StateError: The state belongs to different inputs or to a different command.
         """
-        if self.what != what or self.inputs != tuple(inputs):
+        if self.what != what or [*map(_untyped, self.inputs)] != [*map(_untyped, inputs)]:
             names = " and ".join(_named(one) for one in self.inputs)
             message = f"{state}: belongs to {_a(self.what)} of {names}; give these files, or {ANEW}"
             raise StateError(message)
 
-    def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
+    def is_mended(self, inputs: Sequence[Input]) -> bool:
+        """Return whether the types of CSV columns differ from those in this state."""
+        return self.inputs != tuple(inputs)
+
+    def check_mended(self, state: str) -> None:
+        """Check that the inputs can be read again from their beginnings, with other types.
+
+        Raises:
+            StateError: A file that was read has lost its name to another file.
+        """
+        if self.flushed:
+            message = f"{state}: was written with --flush-after, so its rows cannot be read again "
+            message += f"with other --types; give the same types as before, or {ANEW}"
+            raise StateError(message)
+        for given, place in zip(self.inputs, self.places, strict=True):
+            if place.files > 1:
+                message = f"{state}: includes rows of {place.files - 1:,} earlier files with the "
+                message += f"name {given.name}, which cannot be read again with other --types; "
+                message += f"give the same types as before, or {ANEW}"
+                raise StateError(message)
+
+    def check_columns(
+        self, state: str, layout: Format, columns: pa.Schema, *, mended: bool = False
+    ) -> None:
         """Check that this state belongs to an output with the given format and columns.
+
+        CSV does not store types. If the types of the inputs were mended, only its names matter.
 
         Raises:
             StateError: The state belongs to a different output.
         """
-        if (self.layout, self.columns) != (layout, columns):
+        is_text = mended and layout.is_csv and self.columns.names == columns.names
+        if self.layout != layout or not (is_text or self.columns == columns):
             message = (
                 f"{state}: belongs to {_a(self.layout)} output with {_columns(self.columns)}; "
                 f"found {layout} with {_columns(columns)}; "
@@ -149,7 +180,7 @@ class Saved:
 
     def save(self, state: str) -> None:
         """Write the state, replacing the previous one."""
-        about = {
+        about: dict[str, Any] = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],
             "places": [_text(place) for place in self.places],
@@ -157,6 +188,8 @@ class Saved:
             "columns": _hex(self.columns),
             "output": asdict(self.output),
         }
+        if self.flushed:
+            about["flushed"] = True
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
         path = Path(state)
@@ -307,10 +340,18 @@ def _is_pair(given: object) -> bool:
     return isinstance(given, list) and [*map(type, given)] == [str, str]
 
 
+def _untyped(given: Input) -> Input:
+    return replace(given, csv=replace(given.csv, types=()))
+
+
 def _text(place: Place) -> dict[str, Any]:
-    return {"mark": asdict(place.mark), "schema": _hex(place.schema), "lines": place.lines}
+    told = {"mark": asdict(place.mark), "schema": _hex(place.schema), "lines": place.lines}
+    return told | {"files": place.files} if place.files > 1 else told
 
 
 def _place(given: object) -> Place:
-    known = _fields(given, {"mark": dict, "schema": str, "lines": int})
-    return Place(_made(Mark, known["mark"]), _schema(known["schema"]), known["lines"])
+    rest = dict(given) if isinstance(given, dict) else {}
+    files = rest.pop("files", 1)
+    known = _fields(rest, {"mark": dict, "schema": str, "lines": int})
+    _fields({"files": files}, {"files": int})
+    return Place(_made(Mark, known["mark"]), _schema(known["schema"]), known["lines"], files)

@@ -39,7 +39,7 @@ def _is_character(text: str) -> bool:
 
 
 def character(text: str) -> str:
-    r"""Return the character that a text stands for.
+    r"""Return the character that a string stands for.
 
     Example:
         >>> character("tab"), character(r"\t"), character(";")

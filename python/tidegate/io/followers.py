@@ -41,6 +41,8 @@ class Place:
     mark: Mark
     schema: pa.Schema
     lines: int = 0
+    files: int = 1
+    """The number of files with this name that have been read, including this one."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,15 @@ class Follower(Protocol):
         """Yield rows as they are written, until the table ends."""
 
 
-def follow(
+def follow(  # noqa: PLR0913 - the options for reading
     name: str,
     layout: Format | None,
     stop: threading.Event,
     *,
     csv: Dialect = PLAIN,
     place: Place | None = None,
+    anew: bool = False,
+    until_end: bool = False,
 ) -> Follower:
     """Open a table that may grow, and wait for its first rows.
 
@@ -83,6 +87,8 @@ def follow(
         stop: The event that ends all waits when it is set.
         csv: The options for parsing CSV values.
         place: The position at which to resume in a file.
+        anew: Whether to read a CSV file up to this position again, with other types.
+        until_end: Whether files end where they end now, instead of growing.
 
     Raises:
         TidegateError: The file cannot be followed; the message names it.
@@ -94,7 +100,7 @@ def follow(
         raise TidegateError(message)
     _check_followed(name, layout)
     with reading(name, layout or "a table"):
-        file = GrowingFile(name, stop, None if place is None else place.mark)
+        file = GrowingFile(name, stop, place.mark if place else None, until_end=until_end)
         if layout is None:
             beginning = file.next_bytes(SNIFFED_BYTES)
             file.unread(beginning)
@@ -102,8 +108,11 @@ def follow(
             _check_followed(name, layout)
         if layout.is_csv:
             dialect = csv.tab_separated() if layout is Format.TSV else csv
+            if anew and place is not None:
+                file.limit = place.mark.position
+                place = None
             return _CsvFollower(name, file, dialect, place)
-        return _ArrowFollower(name, file, place)
+        return _ArrowFollower(name, file, None if anew else place)
 
 
 def _check_followed(name: str, layout: Format | None) -> None:
@@ -120,6 +129,7 @@ class _ArrowFollower:
         self.name = name
         self._file = file
         self.columns: Columns | None = None
+        self._files = 1 if place is None else place.files
         self._open()
         self.schema = self._reader.schema
         if place is not None:
@@ -153,13 +163,16 @@ class _ArrowFollower:
                 if not self._file.has_successor:
                     return
                 self._file.enter_successor()
+                self._files += 1
                 self._open()
                 if not self._reader.schema.equals(self.schema):
                     _raise_other_columns(self.name, _columns(self._reader.schema), self.schema)
                 yield Piece(self.schema.empty_table(), self._end())
 
     def _end(self) -> Place | None:
-        return Place(self._file.mark(), self.schema) if self._file.may_grow else None
+        if not self._file.may_grow:
+            return None
+        return Place(self._file.mark(), self.schema, files=self._files)
 
 
 def _types(schema: pa.Schema) -> Iterator[pa.DataType]:
@@ -179,6 +192,7 @@ class _CsvFollower:
         self._file = file
         self._dialect = dialect
         self._check_encoding()
+        self._files = 1 if place is None else place.files
         self._first: pa.Table | None = None
         self._begin()
         if place is not None:
@@ -271,6 +285,7 @@ class _CsvFollower:
     def _entered(self) -> Piece:
         """Switch to the new file with this name; its first line must name the same columns."""
         self._file.enter_successor()
+        self._files += 1
         self._begin()
         lines = self._decoded(self._next_lines())
         names_expected = not self._dialect.names and self._dialect.header is not False
@@ -289,7 +304,7 @@ class _CsvFollower:
     def _end(self) -> Place | None:
         if not self._file.may_grow:
             return None
-        return Place(self._file.mark(self._edges), self.schema, self._lines)
+        return Place(self._file.mark(self._edges), self.schema, self._lines, self._files)
 
     def _next_lines(self) -> bytes:
         """Return complete lines; at the end of a pipe, return the remaining bytes, then nothing."""

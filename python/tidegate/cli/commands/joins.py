@@ -13,6 +13,7 @@ from tidegate.cli.commands.making import Asked, command
 from tidegate.cli.commands.options import (
     Checkpoint,
     Explain,
+    FlushAfter,
     Follow,
     Force,
     Left,
@@ -26,6 +27,7 @@ from tidegate.cli.commands.options import (
     RightFormat,
     State,
     Traceback,
+    UntilEnd,
     Verbose,
 )
 from tidegate.cli.tables import Limits
@@ -79,6 +81,8 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     follow: Follow = False,
+    until_end: UntilEnd = False,
+    flush_after: FlushAfter = None,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Explain = False,
@@ -89,6 +93,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Join two files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
+    parsing.check_ends(flush_after, until_end=until_end, follow=follow)
     inputs = parsing.inputs(left, right, left_format, right_format, asked)
     job = joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
@@ -111,11 +116,13 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
         following.joined(job, asked.lateness, asked.max_width),
         out,
         out_format,
+        manner=parsing.manner(
+            flush_after, until_end=until_end, verbose=verbose, progress=progress, quiet=quiet
+        ),
         keeping=keeping,
         force=force,
         explain=explain,
         quiet=quiet,
-        verbose=verbose,
         traceback=traceback,
     )
 

@@ -161,6 +161,20 @@ PartitionBy: TypeAlias = Annotated[
 Follow: TypeAlias = Annotated[
     bool, typer.Option("--follow", help="Read the files as they grow, until Ctrl-C.")
 ]
+UntilEnd: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--until-end", help="With --follow: read the files to their present ends, then stop."
+    ),
+]
+FlushAfter: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="With --follow: if a file has no new rows for this long, do not wait for its rows.",
+        show_default="wait",
+    ),
+]
 State: TypeAlias = Annotated[
     str | None,
     typer.Option(

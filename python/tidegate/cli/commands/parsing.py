@@ -14,6 +14,7 @@ from tidegate.agg import Aggregate
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.commands.options import Csv
+from tidegate.cli.following import Manner
 from tidegate.cli.tables import Input, Output
 from tidegate.io.addresses import names_one_file
 from tidegate.io.dialects import Dialect, DialectError, character
@@ -213,6 +214,27 @@ def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:
         misused("--memory-limit", message)
 
 
+def check_ends(flush_after: str | None, *, until_end: bool, follow: bool) -> None:
+    """Check the options that determine when growing files end."""
+    if until_end and not follow:
+        misused("--until-end", NEEDS_FOLLOW)
+    if flush_after is not None and not follow:
+        misused("--flush-after", NEEDS_FOLLOW)
+
+
+def manner(
+    flush_after: str | None, *, until_end: bool, verbose: bool, progress: bool | None, quiet: bool
+) -> Manner:
+    """Combine the options for following files."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    return Manner(
+        until_end=until_end,
+        flush_after_s=None if flush_after is None else _seconds(flush_after, "--flush-after"),
+        is_verbose=verbose,
+        shows_progress=shown and not quiet,
+    )
+
+
 def check_one_file(partition_by: list[str] | None) -> None:
     """Reject --partition-by, which --follow does not support."""
     if partition_by:
@@ -227,18 +249,18 @@ def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
         if checkpoint is not None:
             misused("--checkpoint", "needs --state; add --state FILE, or omit --checkpoint")
         return None
-    return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
+    return Keeping(
+        state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint, "--checkpoint")
+    )
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, option: str) -> float:
     """Convert a duration, such as 10s, 500ms or 1h30m, to seconds."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     seconds = sum(float(number) * units[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
-        misused(
-            "--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}"
-        )
+        misused(option, f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}")
     return seconds
 
 

@@ -46,11 +46,11 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     out: str,
     out_format: Format | None,
     *,
+    manner: following.Manner,
     keeping: Keeping | None,
     force: bool,
     explain: bool,
     quiet: bool,
-    verbose: bool,
     traceback: bool,
 ) -> None:
     """Process files while they grow, or print the plan."""
@@ -62,7 +62,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     state = None if keeping is None else keeping.state
     output = Output(out, parsing.out_layout(out, out_format, state, follow=True), force=force)
     with failures_in_one_line(traceback=traceback):
-        counts = following.run(work, output, keeping=keeping, verbose=verbose)
+        counts = following.run(work, output, manner, keeping=keeping)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

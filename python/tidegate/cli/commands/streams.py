@@ -12,6 +12,7 @@ from tidegate.cli.commands.making import Asked, command, with_csv
 from tidegate.cli.commands.options import (
     Checkpoint,
     Csv,
+    FlushAfter,
     Follow,
     Force,
     Out,
@@ -22,6 +23,7 @@ from tidegate.cli.commands.options import (
     State,
     Threads,
     Traceback,
+    UntilEnd,
     Verbose,
 )
 from tidegate.cli.tables import Limits
@@ -73,6 +75,8 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
     follow: Follow = False,
+    until_end: UntilEnd = False,
+    flush_after: FlushAfter = None,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Annotated[
@@ -88,6 +92,7 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     if streams.count(STANDARD_STREAM) > 1:
         parsing.misused("STREAMS", "only one of the files can be -; give file names for the others")
     parsing.check_limits(asked, state, follow=follow)
+    parsing.check_ends(flush_after, until_end=until_end, follow=follow)
     inputs = parsing.listed(streams, in_format, asked.csv, asked.query.on)
     job = aggregating.Job(inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
@@ -97,11 +102,13 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
             following.aggregated(job, asked.lateness),
             out,
             out_format,
+            manner=parsing.manner(
+                flush_after, until_end=until_end, verbose=verbose, progress=progress, quiet=quiet
+            ),
             keeping=keeping,
             force=force,
             explain=explain,
             quiet=quiet,
-            verbose=verbose,
             traceback=traceback,
         )
         return

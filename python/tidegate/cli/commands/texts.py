@@ -11,7 +11,8 @@ Exit codes:
 """
 
 EXTENSIONS = (
-    ".parquet .pq; .csv .tsv .jsonl (also with .gz or .zst); .ndjson; "
+    ".parquet .pq; .csv .csv.gz .csv.zst; .tsv .tsv.gz .tsv.zst; "
+    ".jsonl .jsonl.gz .jsonl.zst .ndjson; "
     ".arrow .ipc .feather (Arrow file); .arrows (Arrow stream)"
 )
 
@@ -48,11 +49,13 @@ an Arrow stream, unless --format specifies another format.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
-streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
-time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
-column is not listed in --types, it is inferred from the lines present at the start. If a file is
-renamed, it is read to the end. Then the new file with the original name is read. If a file is
-truncated, overwritten, removed or replaced, the command fails.
+streams with an end mark have an end. --until-end stops at the present ends of the files,
+--flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
+Rows are written in time order. Rows that are late by more than --lateness are omitted and counted.
+If the type of a CSV column is not listed in --types, it is inferred from the lines present at the
+start; with --state, the command can be run again with other --types. If a file is renamed, it is
+read to the end. Then the new file with the original name is read. If a file is truncated,
+overwritten, removed or replaced, the command fails.
 
 With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill signal,
 a power failure or a full disk ends a run. Run the same command again to resume from the last
@@ -265,11 +268,13 @@ integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
 no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
-and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
-are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
-in --types, it is inferred from the lines present at the start. If a file is renamed, it is read to
-the end. Then the new file with the original name is read. If a file is truncated, overwritten,
-removed or replaced, the command fails.
+and Arrow streams with an end mark have an end. --until-end stops at the present ends of the files,
+--flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
+Rows that are late by more than --lateness are omitted and counted. If the type of a CSV column is
+not listed in --types, it is inferred from the lines present at the start; with --state, the command
+can be run again with other --types. If a file is renamed, it is read to the end. Then the new file
+with the original name is read. If a file is truncated, overwritten, removed or replaced, the
+command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill
 signal, a power failure or a full disk ends a run. Run the same command again to resume from the
