@@ -93,6 +93,7 @@ from tidegate.calls.functions import (
 )
 from tidegate.calls.index import METHODS, Index, open_index
 from tidegate.calls.tasks import tasks
+from tidegate.csv_files import CsvFiles, csv
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
 from tidegate.runtime.methods import attach
@@ -128,6 +129,7 @@ __all__ = [
     "BatchReader",
     "Chain",
     "ClosedError",
+    "CsvFiles",
     "Digest",
     "Expr",
     "Index",
@@ -157,6 +159,7 @@ __all__ = [
     "band_join",
     "band_join_batches",
     "case",
+    "csv",
     "default_threads",
     "digest",
     "explain",
