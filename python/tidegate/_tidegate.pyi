@@ -2763,13 +2763,17 @@ class AggregationPlan:
     def last_windows(self, times: list[int]) -> list[tuple[int, int]]:
         """Return the start and end of the last window that starts at or before each time.
 
-        Times are in the finest unit of the time columns. Sessions raise an error.
-
         Example:
             >>> from tidegate._tidegate import AggregationQuery
             >>> query = AggregationQuery(on="ts", size=4, advance=2, aggs={"n": tg.agg.count()})
             >>> query.plan(trades).last_windows([5, 6])
             [(4, 8), (6, 10)]
+
+        Args:
+            times: The times, in the finest unit of the time columns.
+
+        Raises:
+            TidegateError: The aggregation has sessions.
         """
 
     @property

@@ -22,7 +22,7 @@ ZONES = [
     "America/New_York",
     "America/Phoenix",  # no summer time
     "America/Santiago",  # days that begin at 01:00
-    "America/Sao_Paulo",  # likewise, until 2018
+    "America/Sao_Paulo",  # days that began at 01:00, until 2018
     "America/St_Johns",  # changes at 00:01
     "Asia/Beirut",  # days that begin at 01:00
     "Asia/Kathmandu",  # 5:45

@@ -130,7 +130,7 @@ def test_rows_are_those_of_the_aggregation_of_tables(
         "ts",
         us(size),
         us(advance),
-        us(query.offset),
+        query.final.offset,
         None,
         ("k",),
         aggs,

@@ -284,7 +284,7 @@ def _in_session_zone(
     zone = pa.timestamp("us", session.conf.get("spark.sql.session.timeZone"))
     native = query.plan([_with_times_of(table, query.on, zone) for table in tables])
     if native.advice is not None:
-        warnings.warn(native.advice, stacklevel=6)
+        warnings.warn(native.advice, stacklevel=7)
     return replace(query, zone=native.zone)
 
 

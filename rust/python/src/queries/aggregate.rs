@@ -8,7 +8,9 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use tidegate::query::aggregate::{Aggregation, Design, Sliding, Weekday, Windows, stream_names};
+use tidegate::query::aggregate::{
+    Aggregation, Design, SlidingArguments, Weekday, Windows, stream_names,
+};
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
 
@@ -368,7 +370,7 @@ impl<'py> Arguments<'_, 'py> {
 
     fn windows(&self) -> PyResult<Windows> {
         match (self.size, self.session) {
-            (Some(size), None) => Ok(Windows::Sliding(Box::new(Sliding {
+            (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
                 size: length("size", size)?,
                 advance: self.advance.map(|advance| length("advance", advance)).transpose()?,
                 offset: self.offset.map_or(Ok(NO_OFFSET), |offset| length("offset", offset))?,

@@ -72,7 +72,7 @@ impl CalendarLength {
 }
 
 /// A duration as it was written: its parts, and whether any of them is in calendar units.
-struct Parsed {
+struct WrittenDuration {
     parts: CalendarLength,
     has_calendar_units: bool,
     has_months: bool,
@@ -139,7 +139,7 @@ fn wrong(text: &str, why: &str) -> Error {
     ))
 }
 
-fn parsed(text: &str) -> std::result::Result<Parsed, &'static str> {
+fn parsed(text: &str) -> std::result::Result<WrittenDuration, &'static str> {
     let trimmed = text.trim();
     let (is_negative, rest) = match trimmed.strip_prefix('-') {
         Some(rest) => (true, rest.trim_start()),
@@ -148,8 +148,11 @@ fn parsed(text: &str) -> std::result::Result<Parsed, &'static str> {
     if rest.is_empty() {
         return Err("it is empty");
     }
-    let mut parsed =
-        Parsed { parts: CalendarLength::default(), has_calendar_units: false, has_months: false };
+    let mut parsed = WrittenDuration {
+        parts: CalendarLength::default(),
+        has_calendar_units: false,
+        has_months: false,
+    };
     match rest.strip_prefix(['P', 'p']) {
         Some(rest) => iso(rest, &mut parsed)?,
         None => amounts(rest, plain_unit, &mut parsed)?,
@@ -165,7 +168,7 @@ fn parsed(text: &str) -> std::result::Result<Parsed, &'static str> {
 
 /// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` determines
 /// whether it means months or minutes.
-fn iso(text: &str, parsed: &mut Parsed) -> std::result::Result<(), &'static str> {
+fn iso(text: &str, parsed: &mut WrittenDuration) -> std::result::Result<(), &'static str> {
     const EMPTY: &str = "it has no number; expected a duration such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
     if time.map_or(date.is_empty(), str::is_empty) {
@@ -193,7 +196,7 @@ const PARTIAL: &str = "months and longer units must be whole numbers";
 fn amounts(
     mut rest: &str,
     unit_of: impl Fn(&str) -> std::result::Result<Scale, &'static str>,
-    parsed: &mut Parsed,
+    parsed: &mut WrittenDuration,
 ) -> std::result::Result<(), &'static str> {
     while !rest.is_empty() {
         let digits =
@@ -203,7 +206,7 @@ fn amounts(
         let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
         let scale = unit_of(unit)?;
-        let Parsed { parts, has_calendar_units, has_months } = parsed;
+        let WrittenDuration { parts, has_calendar_units, has_months } = parsed;
         let (part, size, partial) = match scale {
             Scale::Clock(size) => (&mut parts.clock, size, BEYOND),
             Scale::Days => (&mut parts.days, DAY, BEYOND),

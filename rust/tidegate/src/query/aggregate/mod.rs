@@ -19,7 +19,7 @@ use crate::columns::table::column;
 use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
-pub use windows::{Sliding, Weekday, Windows};
+pub use windows::{SlidingArguments, Weekday, Windows};
 
 /// An aggregation: its windows, keys and values. For each window, the result has one row for each
 /// key that occurs in the window.

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub enum Windows {
     /// Windows that start at regular intervals.
-    Sliding(Box<Sliding>),
+    Sliding(Box<SlidingArguments>),
     /// Session windows, separately for each key. A session starts with a row and ends this long
     /// after its last row.
     Session(Bound),
@@ -26,7 +26,7 @@ pub enum Windows {
 
 /// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k.
 #[derive(Clone, Debug)]
-pub struct Sliding {
+pub struct SlidingArguments {
     /// The length of a window.
     pub size: Length,
     /// The time from the start of one window to the start of the next. `None` means the window
@@ -46,7 +46,13 @@ impl Windows {
     pub fn of_lengths(size: Bound, advance: Bound) -> Self {
         let offset = Length::Fixed(Bound::Steps(0));
         let (size, advance) = (Length::Fixed(size), Some(Length::Fixed(advance)));
-        Windows::Sliding(Box::new(Sliding { size, advance, offset, zone: None, week_start: None }))
+        Windows::Sliding(Box::new(SlidingArguments {
+            size,
+            advance,
+            offset,
+            zone: None,
+            week_start: None,
+        }))
     }
 }
 
@@ -125,7 +131,7 @@ impl<'a> TimeKind<'a> {
     }
 }
 
-impl Sliding {
+impl SlidingArguments {
     /// Determines whether the windows consist of calendar units, given the time columns.
     pub(crate) fn of_times(&self, fields: &[&Field]) -> Result<SlidingWindows> {
         let kind = TimeKind::of(fields);
