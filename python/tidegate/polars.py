@@ -1,7 +1,7 @@
-"""Joins as steps of lazy Polars queries.
+"""Joins and aggregations as steps of lazy Polars queries.
 
-Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. Each join then becomes a
-step in the query. Polars requests only the columns that later steps read, and stops the join once
+Importing this module adds the namespace `tidegate` to `polars.LazyFrame`. Each call then becomes a
+step in the query. Polars requests only the columns that later steps read, and stops the step once
 it has enough rows. Rows are processed batch by batch. If a filter follows the join, only a few rows
 are in memory at a time.
 """
@@ -34,16 +34,17 @@ if "explain_name" not in inspect.signature(register_io_source).parameters:
 
 @pl.api.register_lazyframe_namespace("tidegate")
 class Joins:
-    """The join methods of a lazy frame. The frame is the left input.
+    """The join and aggregation methods of a lazy frame. The frame is the first input.
 
     The right input is another frame, or an `Index`, which names its own columns. Each time the
     query is collected, the join uses the rows that the index contains at that time.
 
     The methods have the same names and arguments as tidegate's functions, except for `columns` and
-    `batch_rows`, which Polars controls. To choose columns, use `select` after the join.
+    `batch_rows`, which Polars controls. To choose columns, use `select` after the step.
 
     Example:
         >>> import polars as pl
+        >>> import tidegate as tg
         >>> import tidegate.polars
         >>> trades = pl.LazyFrame({"ts": [10, 20], "sym": ["A", "B"], "price": [1.0, 2.0]})
         >>> quotes = pl.LazyFrame({"ts": [9, 18, 19], "sym": ["A", "B", "B"], "bid": [3, 4, 5]})
@@ -56,6 +57,9 @@ class Joins:
         >>> index = tidegate.Index(quotes, on="ts", by="sym")
         >>> trades.tidegate.asof_join(index, on="ts", by="sym").collect()["bid"].to_list()
         [3, 5]
+        >>> sums = trades.tidegate.aggregate(on="ts", size=20, aggs={"sum": tg.agg.sum("price")})
+        >>> sums.collect().rows()
+        [(0, 20, 1.0), (20, 40, 2.0)]
     """
 
     def __init__(self, left: pl.LazyFrame) -> None:
@@ -81,6 +85,17 @@ class Joins:
         """Join rows whose values are close: `tidegate.band_join`."""
         return self._join("band_join", tidegate.band_join_batches, right, query)
 
+    def aggregate(self, *others: Frame, **query: Any) -> pl.LazyFrame:  # noqa: ANN401 - as in tidegate
+        """Aggregate this frame and any others by window and key: `tidegate.aggregate`."""
+        for at, other in enumerate(others, 1):
+            _check_frame(f"streams[{at}]", other)
+        streams = [self._left, *(other.lazy() for other in others)]
+
+        def batches(*frames: Frame, columns: list[str] | None = None) -> Any:  # noqa: ANN401, ARG001 - all are computed
+            return tidegate.aggregate_batches(list(frames), **query)
+
+        return _step("aggregate", batches, streams, query)
+
     def _join(
         self,
         name: str,
@@ -88,39 +103,58 @@ class Joins:
         right: Right,
         query: dict[str, Any],
     ) -> pl.LazyFrame:
-        left = self._left
-        if "columns" in query or "batch_rows" in query:
-            message = f"{name}: omit columns and batch_rows, and write .select(...) after the join"
-            raise TypeError(message)
-        if not isinstance(right, pl.LazyFrame | pl.DataFrame | tidegate.Index):
-            message = "right: expected a polars frame or a tidegate.Index, got a "
-            message += type(right).__name__
-            raise TypeError(message)
-        # Names, types and arguments are checked here, on frames without rows.
-        sides = (left, right.lazy() if isinstance(right, pl.DataFrame) else right)
-        empty = [_without_rows(side) for side in sides]
-        schema = pl.DataFrame(batches(*empty, **query)).schema
+        if not isinstance(right, tidegate.Index):
+            _check_frame("right", right)
+            right = right.lazy()
 
-        def rows(
-            wanted: list[str] | None,
-            predicate: pl.Expr | None,
-            most: int | None,
-            _batch_rows: int | None,
-        ) -> Iterator[pl.DataFrame]:
-            columns = schema.names() if wanted is None else wanted
+        def joined(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
             # Aggregates of partners are always included, after the columns.
-            read = [one for one in columns if one not in (query.get("aggs") or ())]
-            for batch in batches(*sides, **query, columns=read):
-                frame = _frame(batch, columns)
-                # Polars applies `most` before the filter.
-                if most is not None:
-                    frame = frame.head(most)
-                    most -= frame.height
-                yield frame if predicate is None else frame.filter(predicate)
-                if most == 0:
-                    return
+            aggs = query.get("aggs") or ()
+            read = None if columns is None else [one for one in columns if one not in aggs]
+            return batches(*frames, **query, columns=read)
 
-        return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
+        return _step(name, joined, [self._left, right], query)
+
+
+def _check_frame(name: str, given: object) -> None:
+    if not isinstance(given, pl.LazyFrame | pl.DataFrame):
+        index = " or a tidegate.Index" if name == "right" else ""
+        message = f"{name}: expected a polars frame{index}, got a {type(given).__name__}"
+        raise TypeError(message)
+
+
+def _step(
+    name: str,
+    batches: Callable[..., Any],
+    inputs: list[pl.LazyFrame | tidegate.Index],
+    query: dict[str, Any],
+) -> pl.LazyFrame:
+    """Return a call as a step of a query; `batches` receives the inputs and the columns to read."""
+    if "columns" in query or "batch_rows" in query:
+        message = f"{name}: omit columns and batch_rows, and write .select(...) after the call"
+        raise TypeError(message)
+    # Names, types and arguments are checked here, on frames without rows.
+    empty = [_without_rows(one) for one in inputs]
+    schema = pl.DataFrame(batches(*empty)).schema
+
+    def rows(
+        wanted: list[str] | None,
+        predicate: pl.Expr | None,
+        most: int | None,
+        _batch_rows: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        columns = schema.names() if wanted is None else wanted
+        for batch in batches(*inputs, columns=columns):
+            frame = _frame(batch, columns)
+            # Polars applies `most` before the filter.
+            if most is not None:
+                frame = frame.head(most)
+                most -= frame.height
+            yield frame if predicate is None else frame.filter(predicate)
+            if most == 0:
+                return
+
+    return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
 
 
 def _without_rows(side: Right) -> pl.DataFrame | tidegate.Index:
