@@ -191,7 +191,8 @@ def test_files_are_joined_by_tasks_and_written(spark, index, tmp_path):
     plan = tidegate.spark.explain(tidegate.spark.asof_join, path, index, **ASOF)
     assert "cut between row groups" in plan
     assert f"  right      {index.path}, 5 rows, " in plan
-    assert "the order of the files or the index" in plan
+    assert "  ties       right rows with equal times are in the order of the index" in plan
+    assert "  placed     each Spark task reads left row groups; no rows are shuffled" in plan
 
 
 def test_the_plan_is_explained_and_has_no_shuffle(frame, index):

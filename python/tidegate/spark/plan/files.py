@@ -66,6 +66,9 @@ class FilePlan:
     schema: pa.Schema
     """The types in which Spark receives these columns."""
 
+    has_index: bool = False
+    """Whether the right side is an index, whose file the tasks map."""
+
 
 def are_files(inputs: Mapping[str, object]) -> bool:
     """Return whether the inputs of a call are files instead of DataFrames.
@@ -133,7 +136,8 @@ def of_paths(
     result, schema = struct_of(tasks.schema)
     if not query.arguments.get("aggs"):
         result = told_apart(session, result, origins_of(native), query.arguments["suffix"])
-    return FilePlan(session, tasks, result, tuple(schema.names), schema)
+    has_index = isinstance(of_right, tidegate.Index)
+    return FilePlan(session, tasks, result, tuple(schema.names), schema, has_index)
 
 
 def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:
