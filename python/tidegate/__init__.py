@@ -91,8 +91,9 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
-from tidegate.calls.index import Index, of_merge, open_index
+from tidegate.calls.index import METHODS, Index, open_index
 from tidegate.calls.tasks import tasks
+from tidegate.csv_files import CsvFiles, csv
 from tidegate.expressions import Expr, case, left, right, row
 from tidegate.runtime.chain import Chain, RunningChain
 from tidegate.runtime.methods import attach
@@ -100,7 +101,7 @@ from tidegate.runtime.metrics import metrics
 from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
 
-attach({Digest: {"update": update}, Merge: {"index": of_merge}})
+attach({Digest: {"update": update}, **METHODS})
 
 if TYPE_CHECKING:
     from tidegate.slices.plan import TaskPlan
@@ -128,6 +129,7 @@ __all__ = [
     "BatchReader",
     "Chain",
     "ClosedError",
+    "CsvFiles",
     "Digest",
     "Expr",
     "Index",
@@ -157,6 +159,7 @@ __all__ = [
     "band_join",
     "band_join_batches",
     "case",
+    "csv",
     "default_threads",
     "digest",
     "explain",

@@ -1277,13 +1277,16 @@ class Merge(Operator[_OperatorStats]):
 
         Args:
             by: The key columns: a name or a list of names. None means that the joins have no keys.
-            keep: Rows expire when they are this much older than the latest row. None keeps all
-                rows.
+            keep: Rows expire when they are this much older than the latest row: a timedelta, a
+                numpy timedelta64, a string such as "1h", or an integer if times are integers. Rows
+                with a start and an end expire when they end this long before the latest start. None
+                keeps all rows.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
             SchemaError: A key column is missing or has an unsuitable type.
             TidegateError: `keep` is negative or does not fit the time column.
+            TypeError: An argument has the wrong type.
         """
 
     def reader(self) -> MergeReader:
@@ -2642,9 +2645,7 @@ class JoinPlan:
         """
 
     @property
-    def _has_row_bounds(self) -> bool:
-        """Whether a bound of an interval join varies from row to row."""
-
+    def _has_row_bounds(self) -> bool: ...
     @property
     def looks_back(self) -> bool:
         """Whether the last right row with a given key may match regardless of its age.
@@ -2999,8 +3000,10 @@ class Index:
         keep: Bound = None,
         threads: int | None = None,
     ) -> Self: ...
-    def append(self, rows: Table) -> None:
+    def append(self, table: Table) -> None:
         """Append rows to the index.
+
+        The rows need the columns of the index, with the same types, and can have any times.
 
         The work is proportional to the number of new rows, except that they are merged with earlier
         rows from time to time. Each row is merged only a few times in total. Calls that are running
@@ -3013,12 +3016,13 @@ class Index:
             5
 
         Args:
-            rows: The rows, in any form that `Index` accepts. They need the columns of the index,
-                with the same types, and can have any times. They must not change afterwards.
+            table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a
+                dict of arrays. They must not change afterwards.
 
         Raises:
             SchemaError: The rows have other columns than the index, or other types.
             TidegateError: A time is null, or there would be too many rows. The index is unchanged.
+            TypeError: The rows have an unsupported type.
         """
 
     def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
@@ -3061,15 +3065,12 @@ class Index:
 
         Raises:
             TidegateError: The file cannot be written.
+            TypeError: `path` is not a path.
         """
 
-    def _write(self, path: str | os.PathLike[str]) -> None:
-        """Write the index and its rows to a file."""
-
+    def _write(self, path: str | os.PathLike[str]) -> None: ...
     @property
-    def _most_searched(self) -> int:
-        """The largest number of left rows for each of which a join searches the index."""
-
+    def _most_searched(self) -> int: ...
     @property
     def path(self) -> str | None:
         """The file from which `open_index` opened the index.
@@ -3129,7 +3130,20 @@ class Index:
 
 @final
 class SavedIndex:
-    """A file that contains an index, for the constructor of `Index`."""
+    """A file that contains an index, for the constructor of `Index`.
+
+    Args:
+        path: The file.
+        verify: True compares the checksums of all bytes, which reads the whole file. By default,
+            the description and the keys are checked first, and the order of the rows before the
+            first join.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+    Raises:
+        StateError: The file does not contain an index, is damaged, or has been written by a later
+            version.
+        TypeError: An argument has the wrong type.
+    """
 
     def __new__(cls, path: str | os.PathLike[str], verify: bool, threads: int) -> Self: ...
     @property

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from tidegate._tidegate import Index, Source
+    from tidegate.csv_files import CsvFiles
     from tidegate.expressions import Expr
     from tidegate.io.open_tables import OpenTable
     from tidegate.windows import Rows
@@ -77,10 +78,11 @@ Path: TypeAlias = str | PathLike[str]
 
 Table: TypeAlias = (
     "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
-    " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | OpenTable"
-    " | Index"
+    " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | CsvFiles"
+    " | OpenTable | Index"
 )
-"""A table: Arrow data, paths, a dataset, a lazy frame, records, a dict of arrays, or an index."""
+"""A table: Arrow data, paths, `tidegate.csv`, a dataset, a lazy frame, records, a dict, or an
+index."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
 """One or more streams of rows, numbered from 0."""

@@ -61,7 +61,7 @@ def test_pairs_are_written_while_files_grow(folder, started, number):
     add(quotes, "1970-01-01 00:00:12,A,3.0\n1970-01-01 00:0")
     add(trades, "1970-01-01 00:00:20,B,2.5\n")
     until(lambda: out.exists() and out.read_text().count("\n") == 2)
-    assert out.read_text().splitlines()[1] == ('1970-01-01 00:00:10,"A",1.5,1970-01-01 00:00:05,2')
+    assert out.read_text().splitlines()[1] == ('1970-01-01T00:00:10,"A",1.5,1970-01-01T00:00:05,2')
     # The completed line is at 15 s, and the trade after it is late.
     add(quotes, "0:15,B,2.25\n1970-01-01 00:00:40,B,9\n")
     add(trades, "1970-01-01 00:00:15,B,0\n1970-01-01 00:00:30,B,3.5\n")
@@ -70,7 +70,7 @@ def test_pairs_are_written_while_files_grow(folder, started, number):
     said = process.communicate(timeout=PATIENCE)[1].decode()
     assert process.returncode == 0
     assert re.fullmatch(r"tidegate: 8 rows in \(1 of them late\), 2 rows out, \S+ s\n", said)
-    assert out.read_text().splitlines()[2].startswith('1970-01-01 00:00:20,"B",2.5')
+    assert out.read_text().splitlines()[2].startswith('1970-01-01T00:00:20,"B",2.5')
 
 
 def test_files_with_an_end_are_joined_to_it(folder):
@@ -252,7 +252,7 @@ def test_errors_of_csv_name_the_lines(folder):
     pieces = follow("rows.csv", Format.CSV, threading.Event()).pieces()
     assert next(pieces).rows.num_rows == 2
     add(path, "3,4\n5,few\n")
-    with pytest.raises(TidegateError, match=r"^rows.csv: cannot be read as csv: in lines 4 to 5: "):
+    with pytest.raises(TidegateError, match=r"^rows.csv: cannot be read as csv: in line 5: "):
         next(pieces)
 
 

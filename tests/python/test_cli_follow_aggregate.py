@@ -151,9 +151,11 @@ def test_as_much_is_held_of_a_file_as_may_be(monkeypatch):
     rows = pa.table({"ts": [1]})
     monkeypatch.setattr(feeding, "HELD_BYTES", 3 * rows.nbytes)
     monkeypatch.setattr(feeding, "PATIENCE_S", 0.001)
-    follower = SimpleNamespace(pieces=lambda: itertools.repeat(Piece(rows, None), 9))
+    follower = SimpleNamespace(
+        pieces=lambda: itertools.repeat(Piece(rows, None), 9), schema=rows.schema
+    )
     stop = threading.Event()
-    reading = feeding.Reading(follower, None, ["ts"], threading.Event(), stop)
+    reading = feeding.Reading(follower, None, ["ts"], "ts", threading.Event(), stop)
     operator = Held()
     feeder = feeding.Feeder(operator, 0, reading)
     feeder.start()

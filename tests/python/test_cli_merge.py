@@ -114,7 +114,11 @@ def test_progress_and_summary(options: list[str], *, bar: bool, summary: bool) -
         ([*MERGE, "--lateness", "-1"], 1, "lateness must not be negative"),
         ([*MERGE, "other.parquet"], 1, "other.parquet: expected rows of (ts: int64, name: string)"),
         ([*MERGE, "cut.parquet"], 1, "cut.parquet: cannot be read as parquet"),
-        ([*MERGE, "text.csv"], 1, "text.csv: cannot be read as csv: column `ts` is int64 in"),
+        (
+            [*MERGE, "text.csv"],
+            1,
+            "text.csv: cannot be read as csv: in line 1,500,002: column `ts` is int64",
+        ),
         ([*MERGE, "null.parquet"], 1, "null.parquet: column `ts`, row 1: the time is null"),
     ],
 )

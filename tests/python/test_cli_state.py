@@ -280,7 +280,7 @@ def test_a_state_of_other_work_is_refused(interrupted):
         *command("aggregate", "out.csv")
     )
     assert "belongs to a join of left.arrows and right" in refused("join", *INPUTS[::-1], *join[3:])
-    assert "belongs to a join" in refused(*join, "--csv-null", "NA")
+    assert "belongs to a join" in refused(*join, "--null", "NA")
     assert "belongs to a csv output with ts (int64)" in refused(*join, "--columns", "ts")
     assert "belongs to a csv output" in refused(*command("join", "out.arrows"))
     assert "another query" in refused(*join, "--lower", "-41")
@@ -573,9 +573,9 @@ def test_a_checkpoint_waits_for_pushes_and_their_places(folder):
     operator, stop = Pushed(), threading.Event()
     end = Place(Mark(9, 1, 2, "edges"), operator.schema)
     pieces = [Piece(pa.table({"x": [1]}), end)]
-    follower = SimpleNamespace(pieces=lambda: iter(pieces))
+    follower = SimpleNamespace(pieces=lambda: iter(pieces), schema=pieces[0].rows.schema)
     feeder = feeding.Feeder(
-        operator, 0, feeding.Reading(follower, None, ["x"], threading.Event(), stop)
+        operator, 0, feeding.Reading(follower, None, ["x"], "x", threading.Event(), stop)
     )
     operator.feeder = feeder
     feeder.run()

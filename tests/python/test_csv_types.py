@@ -18,7 +18,7 @@ import tidegate as tg
 from command_line import run
 from tidegate.cli.saved import Saved
 from tidegate.cli.tables import Input
-from tidegate.io.csv_rows import type_named
+from tidegate.io.dialects import Dialect, type_named
 from tidegate.io.files import Format
 from tidegate.io.growing import Mark
 from tidegate.io.open_tables import open_table
@@ -171,7 +171,10 @@ def test_a_code_behind_the_first_block_is_an_error_and_no_other_value(folder: Pa
     refused = run(*merge, "-o", "out.parquet")
     assert refused.exit_code == 1
     said = " ".join(refused.stderr.split())
-    assert "days/0.csv: cannot be read as csv: column `x` is int64 in its first rows" in said
+    assert (
+        "days/0.csv: cannot be read as csv: in line 150,002: column `x` is int64 in the first rows"
+        in said
+    )
     assert "'007' has a leading zero; give the type of the column: --types x=string" in said
     assert not Path("out.parquet").exists()
 
@@ -186,9 +189,10 @@ def test_a_later_value_of_another_type_names_the_option(folder: Path, later: str
     written(folder, [*MANY, later])
     merge = ["merge", "days/0.csv", "--on", "ts"]
     said = " ".join(run(*merge, "-o", "out.parquet").stderr.split())
-    assert "column `x` is int64 in its first rows" in said
+    assert "column `x` is int64 in the first rows" in said
     assert f"'{later}'" in said
-    assert "--types x=string (or double, timestamp)" in said
+    assert "in line 150,002: " in said
+    assert f"--types x={kind} (or " in said
     assert run(*merge, "--types", f"x={kind}", "-o", "out.parquet").exit_code == 0
     assert str(pq.read_table("out.parquet")["x"][-1].as_py()) == later
 
@@ -414,10 +418,10 @@ def test_a_later_type_of_a_followed_file_names_the_option(folder: Path, later: s
 
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
-    assert "pipe.csv: cannot be read as csv: in lines " in said
-    assert "column `x` is int64 in its first rows" in said
+    assert "pipe.csv: cannot be read as csv: in line 150,003: " in said
+    assert "column `x` is int64 in the first rows" in said
     assert f"'{later}'" in said
-    assert "--types x=string" in said
+    assert f"--types x={'double' if later == '1.5' else 'string'} (or " in said
 
 
 @pytest.mark.skipif(os.name != "posix", reason="creates a named pipe")
@@ -432,8 +436,8 @@ def test_first_lines_of_codes_are_strings(folder: Path) -> None:
 
 def test_a_state_knows_the_types_that_were_given(folder: Path) -> None:
     types = (("x", "string"), ("ts", "timestamp[us]"))
-    given = Input("a.csv", Format.CSV, ("",), types)
-    plain = Input("a.csv", Format.CSV, ("",))
+    given = Input("a.csv", Format.CSV, Dialect(types=types, of_command=True))
+    plain = Input("a.csv", Format.CSV)
     schema = pa.schema([("ts", pa.int64())])
     for inputs in ((given, given), (plain, plain)):
         state = Saved("join", inputs, (), Format.CSV, schema, Mark(0, 0, 0, ""), b"snapshot")

@@ -81,7 +81,7 @@ def test_csv_keeps_empty_text_apart_from_null(folder: Path) -> None:
     bounds = ["--lower", "0", "--upper", "0", "--columns", "ts,key"]
 
     assert run(*join, *bounds, "-o", "text.parquet").exit_code == 0
-    assert run(*join, *bounds, "--csv-null", "NA", "-o", "null.parquet").exit_code == 0
+    assert run(*join, *bounds, "--null", "NA", "-o", "null.parquet").exit_code == 0
 
     assert read(folder / "text.parquet").to_pylist() == [
         {"ts": 1, "key": ""},
@@ -225,21 +225,35 @@ def test_full_disk_is_an_error_of_one_line() -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals require POSIX")
-def test_binary_formats_are_not_sent_to_a_terminal() -> None:
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--format", "arrow"], 2)])
+def test_a_terminal_shows_text(options: list[str], code: int) -> None:
     terminal, process_side = os.openpty()
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "tidegate", "join", "trades.parquet", "quotes.parquet", *JOIN],
+            [
+                sys.executable,
+                "-m",
+                "tidegate",
+                "join",
+                "trades.parquet",
+                "quotes.parquet",
+                *JOIN,
+                *options,
+            ],
             stdout=process_side,
             stderr=subprocess.PIPE,
             check=False,
         )
+        assert result.returncode == code
+        if code:
+            assert b"arrow cannot be shown on a terminal" in result.stderr
+        else:
+            shown = os.read(terminal, 1 << 16).decode().splitlines()
+            assert shown[0] == '"ts","symbol","price","ts_right","bid"'
+            assert len(shown) == 1 + PAIRS.num_rows
     finally:
         os.close(terminal)
         os.close(process_side)
-
-    assert result.returncode == 2
-    assert b"arrow cannot be shown on a terminal" in result.stderr
 
 
 # Complete files or none

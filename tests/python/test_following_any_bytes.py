@@ -10,8 +10,10 @@ from hypothesis import given
 
 from tidegate import TidegateError
 from tidegate.io import followers
-from tidegate.io.csv_rows import PARSING, PLAIN
+from tidegate.io.csv_rows import conversion
+from tidegate.io.dialects import PLAIN
 from tidegate.io.files import Format, reading
+from tidegate.io.guesses import parse_options
 
 HEAD = b"k,v\na,b\n"
 
@@ -68,7 +70,9 @@ def test_csv_of_any_quotes_and_line_ends(text, cuts):
     text = HEAD + text
     try:
         whole = pyarrow.csv.read_csv(
-            pa.BufferReader(text), parse_options=PARSING, convert_options=PLAIN.conversion({})
+            pa.BufferReader(text),
+            parse_options=parse_options(PLAIN),
+            convert_options=conversion(PLAIN, {}),
         )
     except pa.ArrowInvalid:
         whole = None

@@ -12,8 +12,9 @@ from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from tidegate.io.open_tables import OpenTable
     from tidegate.types import Streams, Table
 
     Planner = Callable[..., str]
@@ -54,7 +55,8 @@ def of_join(
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
     sides = inputs.schema_of("left", left), inputs.schema_of("right", right)
-    plan = query.plan(*map(inputs.columns_of, sides))
+    with inputs.advising(sides):
+        plan = query.plan(*map(inputs.columns_of, sides))
     lines = [plan.explanation.rstrip("\n")]
     if isinstance(right, _tidegate.Index):
         lines.append(_of_index(query, plan, right))
@@ -69,12 +71,11 @@ def of_join(
     elif are_files:
         pair = tables[0], tables[1]
         lines.append(str(ways.of_join(query, plan, pair, reads_times=False)))
+    lines += _of_csv(tables)
     return "\n".join(lines)
 
 
-def _of_index(
-    query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index
-) -> str:
+def _of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index) -> str:
     """Explain how a join uses an index."""
     by_rows = query.function == "window_join" and (
         plan.time is None or plan.time[1] == (None, None) or query.arguments["algorithm"]
@@ -115,7 +116,8 @@ def of_aggregation(
     every = inputs.listed(streams)
     names = inputs.names(len(every))
     opened = [inputs.schema_of(name, one) for name, one in zip(names, every, strict=True)]
-    plan = query.plan([inputs.columns_of(stream) for stream in opened])
+    with inputs.advising(opened):
+        plan = query.plan([inputs.columns_of(stream) for stream in opened])
     lines = [plan.explanation.rstrip("\n")]
     tables = [stream for stream in opened if isinstance(stream, inputs.OpenTable)]
     are_files = in_batches and len(tables) == len(opened)
@@ -127,7 +129,15 @@ def of_aggregation(
             lines.append(ways.in_time_order(tables, names, times, late))
     elif are_files:
         lines.append(str(ways.of_aggregation(query, plan, tables, reads_times=False)))
+    lines += _of_csv(tables)
     return "\n".join(lines)
+
+
+def _of_csv(tables: Sequence[OpenTable]) -> list[str]:
+    """Explain how the columns of CSV files are read."""
+    from tidegate.io.open_tables import csv_columns  # noqa: PLC0415 - imports pyarrow
+
+    return [f"  csv        {line}" for table in tables for line in csv_columns(table, table.name)]
 
 
 OF_JOIN = (

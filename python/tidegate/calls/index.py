@@ -48,17 +48,10 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         made._opened = None
         return made
 
-    def append(self, rows: Table) -> None:  # noqa: D102 - as above
-        super().append(_arrow("rows", rows))
+    def append(self, table: Table) -> None:  # noqa: D102 - as above
+        super().append(_arrow("table", table))
 
     append.__doc__ = _tidegate.Index.append.__doc__
-
-    def save(self, path: str | os.PathLike[str]) -> None:  # noqa: D102 - as above
-        # Imported late, because it imports pyarrow.
-        from tidegate.io.files import naming, replaced_whole  # noqa: PLC0415
-
-        with naming(os.fspath(path), "cannot be written"), replaced_whole(Path(path)) as file:
-            self._write(file.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -69,6 +62,15 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 
 
 Index.__module__ = "tidegate"
+
+
+def save(self: _tidegate.Index, path: str | os.PathLike[str]) -> None:
+    """`Index.save`."""
+    # Imported late, because it imports pyarrow.
+    from tidegate.io.files import naming, replaced_whole  # noqa: PLC0415
+
+    with naming(os.fspath(path), "cannot be written"), replaced_whole(Path(path)) as file:
+        self._write(file.name)
 
 
 def of_merge(
@@ -176,3 +178,10 @@ def with_names_of(
         pairs = zip(names, index.by, strict=True)
         given["by"] = [pair if isinstance(pair[0], str) else pair[0] for pair in pairs]
     return given
+
+
+METHODS: dict[type, dict[str, Any]] = {
+    _tidegate.Index: {"save": save},
+    _tidegate.Merge: {"index": of_merge},
+}
+"""The methods of native classes that are written in this module."""

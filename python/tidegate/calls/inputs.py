@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from tidegate._tidegate import Index, InputRows, is_arrow
 from tidegate.calls.distinct import check_streams
+from tidegate.csv_files import CsvFiles
 from tidegate.io.open_tables import (
     STREAMED,
     WHOLE,
     OpenTable,
+    advising,
     is_path,
     is_table,
     of_one_type,
@@ -35,6 +37,7 @@ __all__ = [
     "WHOLE",
     "Input",
     "OpenTable",
+    "advising",
     "columns_of",
     "elsewhere",
     "listed",
@@ -136,7 +139,7 @@ def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 -
     Inputs that are not Arrow data are opened. If all inputs are files, each CSV column has the same
     type in all of these files.
     """
-    if isinstance(streams, OpenTable) or is_path(streams):
+    if isinstance(streams, OpenTable | CsvFiles) or is_path(streams):
         given = [streams] if isinstance(streams, OpenTable) else None
         return elsewhere(lambda: of_one_type(given or open_files(streams, "streams", how)))
     every = listed(streams)

@@ -30,7 +30,7 @@ from tidegate.calls.inputs import (
     of_streams,
     rows_of,
 )
-from tidegate.io.open_tables import OpenTable, checked, of_one_type
+from tidegate.io.open_tables import OpenTable, advising, checked, of_one_type
 from tidegate.io.pruning import Group, bytes_of, pruned, row_groups, spans
 from tidegate.io.read_files import STREAM_BATCH_ROWS
 
@@ -71,7 +71,8 @@ def joined_table(query: JoinQuery, left: Any, right: Any, limits: Limits | None)
     """Join two inputs of any kind."""
     if limits is None:
         inputs = of_sides(left, right)
-        plan = query.plan(inputs[0].schema, inputs[1].schema)
+        with advising(inputs):
+            plan = query.plan(inputs[0].schema, inputs[1].schema)
         return query.table(*_whole(query, plan, inputs))
     reader = _join_in_slices(query, left, right, limits)
     return results.table(reader, limits.memory, f"{query.function}_batches")
@@ -87,7 +88,8 @@ def joined_batches(
     if limits is not None:
         return _join_in_slices(query, left, right, limits)
     inputs = of_sides(left, right)
-    plan = query.plan(inputs[0].schema, inputs[1].schema)
+    with advising(inputs):
+        plan = query.plan(inputs[0].schema, inputs[1].schema)
     if elsewhere(lambda: of_join(query, plan, inputs)).is_sliced:
         tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
         made = elsewhere(lambda: bounded_joins.joined(query, plan, (tables[0], tables[1]), None))
@@ -103,7 +105,8 @@ def _join_in_slices(
 ) -> BatchReader[Any]:
     def begin() -> Result:
         inputs = opened_in_batches(left, "left"), opened_in_batches(right, "right")
-        plan = query.plan(inputs[0].schema, inputs[1].schema)
+        with advising(inputs):
+            plan = query.plan(inputs[0].schema, inputs[1].schema)
         return bounded_joins.joined(query, plan, inputs, limits)
 
     return _reader(query.function, elsewhere(begin))
@@ -162,7 +165,9 @@ def aggregated_table(query: AggregationQuery, streams: Any, limits: Limits | Non
     """Aggregate streams of any kind."""
     if limits is None:
         inputs = of_streams(streams)
-        return query.table(_columns_read(query.plan([one.schema for one in inputs]), inputs))
+        with advising(inputs):
+            plan = query.plan([one.schema for one in inputs])
+        return query.table(_columns_read(plan, inputs))
     reader = _aggregate_in_slices(query, streams, limits)
     return results.table(reader, limits.memory, "aggregate_batches")
 
@@ -176,7 +181,8 @@ def aggregated_batches(
     if limits is not None:
         return _aggregate_in_slices(query, streams, limits)
     inputs = of_streams(streams)
-    plan = query.plan([one.schema for one in inputs])
+    with advising(inputs):
+        plan = query.plan([one.schema for one in inputs])
     if elsewhere(lambda: of_aggregation(query, plan, inputs)).is_sliced:
         tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
         made = elsewhere(lambda: bounded_aggregates.aggregated(query, plan, tables, None))
@@ -195,7 +201,8 @@ def _aggregate_in_slices(
     def begin() -> Result:
         of_each = zip(every, names(len(every)), strict=True)
         tables = of_one_type([opened_in_batches(one, name) for one, name in of_each])
-        plan = query.plan([one.schema for one in tables])
+        with advising(tables):
+            plan = query.plan([one.schema for one in tables])
         return bounded_aggregates.aggregated(query, plan, tables, limits)
 
     return _reader("aggregate", elsewhere(begin))

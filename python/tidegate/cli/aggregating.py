@@ -11,7 +11,7 @@ from tqdm import tqdm
 from tidegate._tidegate import AggregationQuery
 from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.calls import explain, ways
-from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened
+from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
 from tidegate.io.open_tables import of_one_type
 
 # The command line supports every function except `udf`, which needs Python code.
@@ -95,13 +95,14 @@ def plan(job: Job) -> str:
     return explain.of_aggregation(job.query, tables, job.limits.of_call(), in_batches=True)
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
     """Aggregate files and write the result to another file."""
     start = time.perf_counter()
     output.check(job.streams)
     if job.query.arguments["threads"] is not None:
         pa.set_cpu_count(job.query.threads)
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
+    show_csv(tables, shown=verbose)
     out = 0
     with (
         tqdm(desc="aggregate", unit=" rows", unit_scale=True, disable=not show_progress) as bar,

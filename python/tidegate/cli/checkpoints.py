@@ -62,8 +62,15 @@ class Kept:
             saved = Saved.load(keeping.state)
             if saved is not None:
                 saved.check_inputs(keeping.state, what, inputs)
+                if saved.is_mended(inputs):
+                    saved.check_mended(keeping.state)
                 _check_unforced(keeping, output)
             yield cls(keeping, what, tuple(inputs), output, saved)
+
+    @property
+    def is_mended(self) -> bool:
+        """Whether the types of CSV columns differ from those in the state."""
+        return self.saved is not None and self.saved.is_mended(self.inputs)
 
     @property
     def places(self) -> Sequence[Place | None]:
@@ -82,8 +89,11 @@ class Kept:
         """
         state, output, known = self.keeping.state, self.output, None
         if self.saved is not None:
-            self.saved.check_columns(state, output.layout, operator.schema)
-            operator.restore(self.saved.snapshot)
+            self.saved.check_columns(state, output.layout, operator.schema, mended=self.is_mended)
+            if self.is_mended:
+                self._read_again(operator, feeders, self.saved)
+            else:
+                operator.restore(self.saved.snapshot)
             known = self.saved.output
         target = Target(Path(output.name), output.layout, operator.schema, output.force)
         with live_output(target, known) as live:
@@ -97,6 +107,17 @@ class Kept:
         if all(_closed(operator)):
             states.remove(state)
 
+    def _read_again(self, operator: Operator[Any], feeders: Sequence[Feeder], saved: Saved) -> None:
+        """Push the rows that the state includes again, with other types of columns.
+
+        Their results are in the output already. Results depend only on the rows, so these are the
+        same rows as before.
+        """
+        for feeder, place in zip(feeders, saved.places, strict=True):
+            for _ in feeder.read_again(place):
+                for _ in iter(operator.poll, None):
+                    pass
+
 
 class Checkpoints:
     """Writes checkpoints while rows are being pushed; the same thread writes the output."""
@@ -108,6 +129,7 @@ class Checkpoints:
         self._kept = kept
         self._operator = operator
         self._feeders = feeders
+        self._was_flushed = kept.saved is not None and kept.saved.flushed
         self._written: object = None
         self._due_s = 0.0
 
@@ -145,6 +167,7 @@ class Checkpoints:
             self._operator.schema,
             self._live.prepare(),
             snapshot,
+            flushed=self._was_flushed or any(feeder.is_flushed for feeder in self._feeders),
         ).save(kept.keeping.state)
         self._live.publish()
 

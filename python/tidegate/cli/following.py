@@ -1,6 +1,7 @@
 """Implements `--follow`: reads growing files, joins or aggregates them, and writes final rows."""
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,12 +16,13 @@ import pyarrow as pa
 import tidegate
 from tidegate.cli import aggregating, joining
 from tidegate.cli.checkpoints import Checkpoints, Keeping, Kept
-from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading
+from tidegate.cli.feeding import PATIENCE_S, Feeder, Reading, flush
+from tidegate.cli.progress import Progress
 from tidegate.cli.tables import Input, Output, check_types
-from tidegate.io.files import Format
 from tidegate.io.followers import Follower, Place, follow
 from tidegate.io.growing import Stopped
 from tidegate.io.live import Batches, live_writer
+from tidegate.io.open_tables import advising
 from tidegate.types import Length
 
 
@@ -49,7 +51,27 @@ class Work:
 
     name: str
     inputs: Sequence[Input]
+    times: Sequence[str]
+    """The time column of each input."""
+
     make: Callable[[list[pa.Schema]], Made]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How growing files are followed."""
+
+    until_end: bool = False
+    """Whether the files end where they end now."""
+
+    flush_after_s: float | None = None
+    """After how many seconds without rows a file no longer holds back rows."""
+
+    is_verbose: bool = False
+    """Whether to show how the columns of CSV files are read."""
+
+    shows_progress: bool = False
+    """Whether to show a line of progress every ten seconds."""
 
 
 def joined(job: joining.Job, lateness: Length | None, max_width: Length | None = None) -> Work:
@@ -69,7 +91,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
         return made, [left_names, right_names]
 
     assert isinstance(job.right, Input)  # noqa: S101 - for mypy; the options exclude an index
-    return Work("join", (job.left, job.right), make)
+    return Work("join", (job.left, job.right), job.query.arguments["on"], make)
 
 
 def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
@@ -83,7 +105,7 @@ def aggregated(job: aggregating.Job, lateness: Length | None) -> Work:
         windows = job.query.operator(first, sources=len(schemas), lateness=lateness)
         return windows, [first.names] * len(schemas)
 
-    return Work("aggregation", job.streams, make)
+    return Work("aggregation", job.streams, [job.query.on] * len(job.streams), make)
 
 
 def _check_column(field: pa.Field, schema: pa.Schema, name: str, first: str) -> None:
@@ -106,28 +128,47 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 def plan(work: Work) -> str:
     """Describe how the files would be processed, reading only their first few rows."""
     followers = _followers(work, (None,) * len(work.inputs), threading.Event())
-    operator, _ = work.make([follower.schema for follower in followers])
+    with advising(follower.columns for follower in followers):
+        operator, _ = work.make([follower.schema for follower in followers])
     try:
         return operator.explain()
     finally:
         operator.close()
 
 
-def _followers(work: Work, places: Sequence[Place | None], stop: threading.Event) -> list[Follower]:
+def _followers(
+    work: Work,
+    places: Sequence[Place | None],
+    stop: threading.Event,
+    *,
+    anew: bool = False,
+    until_end: bool = False,
+) -> list[Follower]:
     followers = [
-        follow(given.name, given.known_layout, stop, csv=given.csv, place=place)
+        follow(
+            given.name,
+            given.layout,
+            stop,
+            csv=given.csv,
+            place=place,
+            anew=anew,
+            until_end=until_end,
+        )
         for given, place in zip(work.inputs, places, strict=True)
     ]
-    of_csv = [
-        follower.schema
-        for given, follower in zip(work.inputs, followers, strict=True)
-        if given.known_layout is Format.CSV
-    ]
+    of_csv = [follower.schema for follower in followers if follower.columns is not None]
     check_types(work.inputs, of_csv)
     return followers
 
 
-def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
+def _show_csv(followers: Sequence[Follower], *, shown: bool) -> None:
+    """Show on standard error how the columns of CSV files are read."""
+    for follower in followers if shown else ():
+        if follower.columns is not None:
+            sys.stderr.write(f"tidegate: {follower.name}: {follower.columns}\n")
+
+
+def run(work: Work, output: Output, manner: Manner, *, keeping: Keeping | None) -> Counts:
     """Process files as they grow, until all of them have ended or Ctrl-C is pressed."""
     start = time.perf_counter()
     stop, news = threading.Event(), threading.Event()
@@ -141,22 +182,30 @@ def run(work: Work, output: Output, *, keeping: Keeping | None) -> Counts:
             places = kept.places
         stack.enter_context(_stopped_by_signals(stop, news))
         try:
-            followers = _followers(work, places, stop)
+            followers = _followers(
+                work,
+                places,
+                stop,
+                anew=kept is not None and kept.is_mended,
+                until_end=manner.until_end,
+            )
         except Stopped:
             return Counts(0, 0, 0, time.perf_counter() - start)
-        operator, columns = work.make([follower.schema for follower in followers])
+        _show_csv(followers, shown=manner.is_verbose)
+        with advising(follower.columns for follower in followers):
+            operator, columns = work.make([follower.schema for follower in followers])
         stack.callback(operator.close)
         readings = [
-            Reading(follower, follower.begin, names, news, stop)
-            for follower, names in zip(followers, columns, strict=True)
+            Reading(follower, follower.begin, names, on, news, stop)
+            for follower, names, on in zip(followers, columns, work.times, strict=True)
         ]
         feeders = [Feeder(operator, number, one) for number, one in enumerate(readings)]
         if kept is None:
             with live_writer(output.name, output.layout, operator.schema) as writer:
-                _feed_and_write(operator, feeders, writer, news, stop)
+                _feed_and_write(operator, feeders, writer, (news, stop), manner)
         else:
             with kept.writing(operator, feeders) as checkpoints:
-                _feed_and_write(operator, feeders, checkpoints, news, stop)
+                _feed_and_write(operator, feeders, checkpoints, (news, stop), manner)
         stats = operator.stats()
     seconds = time.perf_counter() - start
     return Counts(stats["rows_in"], stats["rows_late"], stats["rows_out"], seconds)
@@ -166,10 +215,12 @@ def _feed_and_write(
     operator: tidegate.Operator[Any],
     feeders: list[Feeder],
     writer: Batches | Checkpoints,
-    news: threading.Event,
-    stop: threading.Event,
+    events: tuple[threading.Event, threading.Event],
+    manner: Manner,
 ) -> None:
     """Write final rows until all sources have ended or a stop is requested."""
+    news, stop = events
+    progress = Progress(operator, feeders, shown=manner.shows_progress)
     try:
         for feeder, source in zip(feeders, operator.stats()["sources"], strict=True):
             if not source["closed"]:
@@ -179,8 +230,11 @@ def _feed_and_write(
             news.clear()
             # Checked before the poll, so that the last poll sees all rows that were pushed.
             is_over = not any(feeder.is_alive() for feeder in feeders)
+            if manner.flush_after_s is not None:
+                flush(feeders, manner.flush_after_s)
             _write(operator, writer)
             _check(feeders)
+            progress.show_if_due()
             if not is_over:
                 news.wait(PATIENCE_S)
     finally:

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 import tidegate
 from tidegate.calls.inputs import rows_of
-from tidegate.cli.tables import Input, Output, opened
+from tidegate.cli.tables import Input, Output, opened, show_csv
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,14 @@ class Counts:
         )
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
     """Build the index of a table and write it to a file."""
     start = time.perf_counter()
     output.check([job.table])
     if job.threads is not None:
         pa.set_cpu_count(job.threads)
     [table] = opened([job.table])
+    show_csv([table], shown=verbose)
     # The number of steps is known, but not the time that each of them takes.
     with tqdm(desc="index", unit=" steps", total=3, disable=not show_progress) as bar:
         bar.set_postfix_str("read")

@@ -11,7 +11,7 @@ from tidegate import Index, _tidegate
 from tidegate._tidegate import JoinQuery
 from tidegate.calls import explain, ways
 from tidegate.calls.index import with_names_of
-from tidegate.cli.tables import NO_LIMITS, IndexInput, Input, Limits, Output, opened
+from tidegate.cli.tables import NO_LIMITS, IndexInput, Input, Limits, Output, opened, show_csv
 from tidegate.io.open_tables import OpenTable
 
 
@@ -92,13 +92,14 @@ def plan(job: Job) -> str:
     return explain.of_join(query, left, right, job.limits.of_call(), in_batches=True)
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
     """Join two files and write the result to a third file, one batch at a time."""
     start = time.perf_counter()
     output.check([job.left, job.right])
     if job.query.arguments["threads"] is not None:
         pa.set_cpu_count(job.query.threads)
     query, left, right = _opened(job)
+    show_csv([one for one in (left, right) if isinstance(one, OpenTable)], shown=verbose)
     rows = 0
     with (
         tqdm(desc="join", unit=" rows", unit_scale=True, disable=not show_progress) as bar,

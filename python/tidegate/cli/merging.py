@@ -12,8 +12,8 @@ import pyarrow as pa
 from tqdm import tqdm
 
 import tidegate
-from tidegate.cli.tables import Input, Output, check_types, csv_schemas
-from tidegate.io.open_tables import OpenTable, of_one_type
+from tidegate.cli.tables import Input, Output, check_types, csv_schemas, show_csv
+from tidegate.io.open_tables import OpenTable, advising, of_one_type
 from tidegate.types import Length
 
 
@@ -42,7 +42,7 @@ class Counts:
         return f"{self.rows:,} rows of {files}, {self.seconds:.2f} s, {speed:,.0f} rows/s"
 
 
-def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
+def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Counts:
     """Merge files into one file, one batch at a time."""
     start = time.perf_counter()
     output.check(job.inputs)
@@ -51,6 +51,7 @@ def run(job: Job, output: Output, *, show_progress: bool) -> Counts:
     with _noting_signals() as signals:
         streams = of_one_type([one for given in job.inputs for one in given.streams()])
         check_types(job.inputs, csv_schemas(streams))
+        show_csv(streams, shown=verbose)
         try:
             rows = _merge(job, streams, output, show_progress=show_progress)
         except tidegate.TidegateError as error:
@@ -65,6 +66,7 @@ def _merge(job: Job, streams: Sequence[OpenTable], output: Output, *, show_progr
     readers = [stream.batches() for stream in streams]
     rows = 0
     with (
+        advising(streams),
         tidegate.merge_batches(
             readers, on=job.on, lateness=job.lateness, threads=job.threads
         ) as batches,

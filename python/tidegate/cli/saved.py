@@ -36,7 +36,7 @@ line is JSON. This line is followed by the operator's snapshot.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
@@ -44,6 +44,7 @@ import pyarrow as pa
 
 from tidegate import StateError
 from tidegate.cli.tables import Input
+from tidegate.io.dialects import Dialect
 from tidegate.io.files import Format, naming, replaced_whole
 from tidegate.io.followers import Place
 from tidegate.io.growing import ANEW, Mark
@@ -66,6 +67,8 @@ class Saved:
     columns: pa.Schema
     output: Mark | Parts
     snapshot: bytes
+    flushed: bool = False
+    """Whether the clock has advanced the time of an input, with --flush-after."""
 
     _KINDS: ClassVar = {
         "what": str,
@@ -105,7 +108,9 @@ class Saved:
             raise StateError(message)
         about, _, snapshot = rest.partition(b"\n")
         try:
-            known = _fields(json.loads(about), cls._KINDS)
+            found = json.loads(about)
+            flushed = isinstance(found, dict) and found.pop("flushed", False) is True
+            known = _fields(found, cls._KINDS)
             layout = Format(known["layout"])
             return cls(
                 known["what"],
@@ -115,6 +120,7 @@ class Saved:
                 _schema(known["columns"]),
                 _output(layout, known["output"]),
                 snapshot,
+                flushed,
             )
         # Arrow raises an `OSError` for a damaged schema.
         except (ValueError, OSError, RecursionError, pa.ArrowException) as error:
@@ -127,18 +133,44 @@ class Saved:
         Raises:
             StateError: The state belongs to different inputs or to a different command.
         """
-        if self.what != what or self.inputs != tuple(inputs):
+        if self.what != what or [*map(_untyped, self.inputs)] != [*map(_untyped, inputs)]:
             names = " and ".join(_named(one) for one in self.inputs)
             message = f"{state}: belongs to {_a(self.what)} of {names}; give these files, or {ANEW}"
             raise StateError(message)
 
-    def check_columns(self, state: str, layout: Format, columns: pa.Schema) -> None:
+    def is_mended(self, inputs: Sequence[Input]) -> bool:
+        """Return whether the types of CSV columns differ from those in this state."""
+        return self.inputs != tuple(inputs)
+
+    def check_mended(self, state: str) -> None:
+        """Check that the inputs can be read again from their beginnings, with other types.
+
+        Raises:
+            StateError: A file that was read has lost its name to another file.
+        """
+        if self.flushed:
+            message = f"{state}: was written with --flush-after, so its rows cannot be read again "
+            message += f"with other --types; give the same types as before, or {ANEW}"
+            raise StateError(message)
+        for given, place in zip(self.inputs, self.places, strict=True):
+            if place.files > 1:
+                message = f"{state}: includes rows of {place.files - 1:,} earlier files with the "
+                message += f"name {given.name}, which cannot be read again with other --types; "
+                message += f"give the same types as before, or {ANEW}"
+                raise StateError(message)
+
+    def check_columns(
+        self, state: str, layout: Format, columns: pa.Schema, *, mended: bool = False
+    ) -> None:
         """Check that this state belongs to an output with the given format and columns.
+
+        CSV does not store types. If the types of the inputs were mended, only its names matter.
 
         Raises:
             StateError: The state belongs to a different output.
         """
-        if (self.layout, self.columns) != (layout, columns):
+        is_text = mended and layout.is_csv and self.columns.names == columns.names
+        if self.layout != layout or not (is_text or self.columns == columns):
             message = (
                 f"{state}: belongs to {_a(self.layout)} output with {_columns(self.columns)}; "
                 f"found {layout} with {_columns(columns)}; "
@@ -148,7 +180,7 @@ class Saved:
 
     def save(self, state: str) -> None:
         """Write the state, replacing the previous one."""
-        about = {
+        about: dict[str, Any] = {
             "what": self.what,
             "inputs": [_told(one) for one in self.inputs],
             "places": [_text(place) for place in self.places],
@@ -156,6 +188,8 @@ class Saved:
             "columns": _hex(self.columns),
             "output": asdict(self.output),
         }
+        if self.flushed:
+            about["flushed"] = True
         rest = json.dumps(about).encode() + b"\n" + self.snapshot
         first = b" ".join([MAGIC, VERSION, _digest(rest).encode()])
         path = Path(state)
@@ -180,12 +214,22 @@ def remove(state: str) -> None:
 
 
 def _named(given: Input) -> str:
-    options = []
-    if given.csv_nulls != ("",):
-        options.append(f"--csv-null {', '.join(map(repr, given.csv_nulls))}")
-    if given.csv_types:
-        options.append(f"--types {','.join(f'{name}={kind}' for name, kind in given.csv_types)}")
+    options = [
+        f"--{FLAGS.get(name, name).replace('_', '-')} {_written(value)}"
+        for name, value in given.csv.differences().items()
+        if name != "times"
+    ]
     return f"{given.name} ({' '.join(options)})" if options else given.name
+
+
+FLAGS = {"nulls": "null", "time_formats": "time-format"}
+
+
+def _written(value: object) -> str:
+    """Return an option's value; for types, pairs such as `user=string`."""
+    if not isinstance(value, tuple):
+        return repr(value)
+    return ",".join("=".join(one) if isinstance(one, tuple) else repr(one) for one in value)
 
 
 def _columns(schema: pa.Schema) -> str:
@@ -236,36 +280,78 @@ def _output(layout: Format, given: object) -> Mark | Parts:
 
 
 def _told(given: Input) -> dict[str, Any]:
-    """Return an input as JSON; `csv_types` is omitted if empty, as in older state files."""
-    told = asdict(given)
-    if not given.csv_types:
-        del told["csv_types"]
+    """Return an input as JSON; options that older state files do not have are omitted if unused."""
+    told: dict[str, Any] = {"name": given.name, "layout": given.layout}
+    told["csv_nulls"] = given.csv.nulls
+    if given.csv.types:
+        told["csv_types"] = given.csv.types
+    others = given.csv.differences()
+    if others := {name: value for name, value in others.items() if name not in {"nulls", "types"}}:
+        told["csv"] = others
     return told
 
 
 def _input(given: object) -> Input:
-    types: object = []
-    if isinstance(given, dict) and "csv_types" in given:
-        types = given["csv_types"]
-        given = {name: value for name, value in given.items() if name != "csv_types"}
-    known = _fields(given, {"name": str, "layout": str, "csv_nulls": list})
+    known = dict(given) if isinstance(given, dict) else {}
+    types, others = known.pop("csv_types", []), known.pop("csv", {})
+    known = _fields(known, {"name": str, "layout": str, "csv_nulls": list})
     for text in known["csv_nulls"]:
         _fields({"csv_nulls": text}, {"csv_nulls": str})
     if not isinstance(types, list) or not all(map(_is_pair, types)):
         message = f"csv_types is {types!r:.80}"
         raise ValueError(message)
     pairs = tuple((name, kind) for name, kind in types)
-    return Input(known["name"], Format(known["layout"]), tuple(known["csv_nulls"]), pairs)
+    csv = Dialect(nulls=tuple(known["csv_nulls"]), types=pairs, of_command=True, **_options(others))
+    return Input(known["name"], Format(known["layout"]), csv)
+
+
+def _options(given: object) -> dict[str, Any]:
+    """Return the options of a dialect from JSON."""
+    if not isinstance(given, dict) or not given.keys() <= _OPTIONS.keys():
+        message = f"csv is {given!r:.80}"
+        raise ValueError(message)
+    found = {}
+    for name, value in given.items():
+        kind = _OPTIONS[name]
+        _fields({name: value}, {name: kind})
+        if kind is list:
+            for text in value:
+                _fields({name: text}, {name: str})
+        found[name] = tuple(value) if kind is list else value
+    return found
+
+
+_OPTIONS = {
+    "delimiter": str,
+    "header": bool,
+    "names": list,
+    "quote": str,
+    "time_formats": list,
+    "zone": str,
+    "epoch_unit": str,
+    "times": list,
+    "decimal": str,
+    "encoding": str,
+}
+"""The options of a dialect, with their types in JSON."""
 
 
 def _is_pair(given: object) -> bool:
     return isinstance(given, list) and [*map(type, given)] == [str, str]
 
 
+def _untyped(given: Input) -> Input:
+    return replace(given, csv=replace(given.csv, types=()))
+
+
 def _text(place: Place) -> dict[str, Any]:
-    return {"mark": asdict(place.mark), "schema": _hex(place.schema), "lines": place.lines}
+    told = {"mark": asdict(place.mark), "schema": _hex(place.schema), "lines": place.lines}
+    return told | {"files": place.files} if place.files > 1 else told
 
 
 def _place(given: object) -> Place:
-    known = _fields(given, {"mark": dict, "schema": str, "lines": int})
-    return Place(_made(Mark, known["mark"]), _schema(known["schema"]), known["lines"])
+    rest = dict(given) if isinstance(given, dict) else {}
+    files = rest.pop("files", 1)
+    known = _fields(rest, {"mark": dict, "schema": str, "lines": int})
+    _fields({"files": files}, {"files": int})
+    return Place(_made(Mark, known["mark"]), _schema(known["schema"]), known["lines"], files)

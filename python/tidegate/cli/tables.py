@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pyarrow as pa
 import tidegate
 from tidegate.bounded import limits as bounded
 from tidegate.io.addresses import local_files
-from tidegate.io.csv_rows import Dialect
+from tidegate.io.dialects import Dialect
 from tidegate.io.files import (
     STANDARD_STREAM,
     BatchWriter,
@@ -21,10 +22,12 @@ from tidegate.io.files import (
     naming,
     writes_in_place,
 )
-from tidegate.io.open_tables import OpenTable, open_files, open_table
+from tidegate.io.open_tables import OpenTable, csv_columns, open_files, open_table
 from tidegate.io.partitioned import partitioned_writer
 from tidegate.io.read_files import Reading
 from tidegate.types import Length
+
+COMMAND = Dialect(of_command=True)
 
 
 @dataclass(frozen=True)
@@ -33,28 +36,10 @@ class Input:
 
     name: str
     layout: Format | None
-    """The format; None if the extensions of the files determine it."""
+    """The format; None if the extensions of the files, or the first bytes of a pipe, do."""
 
-    csv_nulls: tuple[str, ...]
-    csv_types: tuple[tuple[str, str], ...] = ()
-    """The name of each CSV column, with the name of the column's type."""
-
-    @property
-    def known_layout(self) -> Format:
-        """The format of a single file.
-
-        Raises:
-            TidegateError: The format is unknown.
-        """
-        if self.layout is None:
-            message = f"{self.name}: expected a single file whose extension names a format"
-            raise tidegate.TidegateError(message)
-        return self.layout
-
-    @property
-    def csv(self) -> Dialect:
-        """The options for parsing CSV values."""
-        return Dialect(self.csv_nulls, dict(self.csv_types))
+    csv: Dialect = COMMAND
+    """The options for parsing CSV values."""
 
     def open(self, *, streamed: bool = False) -> OpenTable:
         """Open the files as one table. Rows are not read yet."""
@@ -98,13 +83,19 @@ def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable
 def csv_schemas(tables: Sequence[OpenTable]) -> list[pa.Schema]:
     """Return the schemas of the CSV files among the tables."""
     pieces = (piece for table in tables for piece in table.pieces or [])
-    return [piece.schema for piece in pieces if piece.layout is Format.CSV]
+    return [piece.schema for piece in pieces if piece.layout.is_csv]
+
+
+def show_csv(tables: Sequence[OpenTable], *, shown: bool) -> None:
+    """Show on standard error how the columns of CSV files are read."""
+    for line in (line for table in tables for line in csv_columns(table)) if shown else ():
+        sys.stderr.write(f"tidegate: {line}\n")
 
 
 def check_types(inputs: Sequence[Input], of_csv: Sequence[pa.Schema]) -> None:
     """Reject types for columns not in any CSV input; files in other formats contain the types."""
     known = dict.fromkeys(name for schema in of_csv for name in schema.names)
-    for name, _ in (one for given in inputs for one in given.csv_types):
+    for name, _ in (one for given in inputs for one in given.csv.types):
         if not of_csv:
             message = "--types: none of the inputs is a CSV file; omit this option"
             raise tidegate.SchemaError(message)

@@ -8,9 +8,12 @@ files and write files.
 - `pruning.py`: finds the row groups of Parquet files that a join can skip.
 - `addresses.py`: finds the files that a path, a folder, a pattern or a URL refers to.
 - `http.py`: reads files over HTTP.
-- `csv_rows.py`: reads CSV files.
+- `dialects.py`: the options for CSV files.
+- `csv_rows.py`: reads CSV files; `headers.py` finds the column names, `guesses.py` infers the types
+  of columns, and `times.py` converts strings to times.
+- `csv_lines.py`: writes CSV; `iso_times.py` writes times.
 - `files.py`: the file formats; writes files.
-- `json_lines.py`: writes rows as JSON lines.
+- `json_rows.py`: reads JSON lines files; `json_lines.py` writes them.
 - `partitioned.py`: writes a table as a folder of files.
 - `growing.py`: reads growing files, which it recognizes by marks even if they are renamed.
 - `followers.py`: reads rows from growing files.

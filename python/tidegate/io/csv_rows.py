@@ -1,9 +1,9 @@
 """Reads rows from CSV files, with specified or inferred column types.
 
-pyarrow infers the types, with one exception: if a numeric column contains a code such as `007`, it
-becomes a string column, because numbers do not have leading zeros. If rows are read block by block,
-the first block determines the types. Numeric columns are then read as strings and converted here,
-so that a code in a later block causes an error instead of losing its zeros.
+A file is read either whole or block by block. In the second case, the first block determines the
+types. Numeric columns are then read as strings and converted here, so that a code such as `007` in
+a later block causes an error instead of losing its zeros. Times in other forms than ISO 8601 are
+also read as strings.
 """
 
 import re
@@ -11,156 +11,201 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from tidegate.io import times
+from tidegate.io.dialects import Dialect, advice
+from tidegate.io.files import in_arrow_memory
+from tidegate.io.guesses import (
+    CODE,
+    GIVEN,
+    LEADING_ZERO,
+    NUMBERS,
+    QUOTED,
+    guessed_numbers,
+    has_code,
+    parse_options,
+    quoted_columns,
+    signs_of_text,
+)
+from tidegate.io.headers import Header, header_of
+from tidegate.io.lines import LineEnds, count_breaks, marks
+
 Opener: TypeAlias = Callable[[], pa.NativeFile]
 """Opens a file for reading from the beginning."""
-
-PARSING = pyarrow.csv.ParseOptions(newlines_in_values=True)
 
 BLOCK_BYTES = 1 << 20
 # pyarrow stores the size of a block in 32 bits.
 LARGEST_BLOCK_BYTES = 1 << 30
 
-# From the narrowest type to the widest, in the order in which pyarrow tries them.
-GUESSES = [
-    pa.null(),
-    pa.int64(),
-    pa.bool_(),
-    pa.float64(),
-    pa.date32(),
-    pa.time32("s"),
-    pa.timestamp("s"),
-    pa.timestamp("ns"),
-    pa.timestamp("s", "UTC"),
-    pa.timestamp("ns", "UTC"),
-    pa.string(),
-    pa.binary(),
-]
-NUMBERS = {pa.int64(), pa.float64()}
-# Types that can be widened without rereading the values, from narrow to wide.
-WIDENINGS = [
-    [pa.int64(), pa.float64()],
-    [pa.date32(), pa.timestamp("s"), pa.timestamp("ns")],
-    [pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC")],
-]
-
-CODE = r"^[ \t]*0[0-9]"
-# For each byte, whether a number may begin after it. pyarrow ignores spaces and tabs there.
-BEFORE_VALUES = np.isin(np.arange(256), [*b',\n\r" \t'])
 NO_TYPES: Mapping[str, pa.DataType] = {}
 
 FAILURE = re.compile(r"CSV column #(\d+): (?:Row #\d+: )?(.*)", re.DOTALL)
 
-NAMES = {
-    "string": pa.string(),
-    "text": pa.string(),
-    "int": pa.int64(),
-    "integer": pa.int64(),
-    "float": pa.float64(),
-    "bool": pa.bool_(),
-    "date": pa.date32(),
-    "binary": pa.binary(),
-}
-TIMESTAMP = re.compile(r"timestamp(?:\[(s|ms|us|ns)(?:, *(?:tz=)?([^\]]+))?\])?")
-KNOWN = (
-    "string, int64, double, bool, date, timestamp, timestamp[us], timestamp[ns, UTC], or the "
-    "name of another Arrow type"
-)
-
 
 @dataclass(frozen=True)
-class Dialect:
-    """The options for parsing CSV values."""
+class Columns:
+    """The columns of a file, with reasons for types that the values alone do not show."""
 
-    nulls: Sequence[str] = ("",)
-    """The unquoted strings that represent null."""
+    schema: pa.Schema
+    dialect: Dialect
+    given: Collection[str] = ()
+    """The columns whose types were specified."""
 
-    types: Mapping[str, str] = field(default_factory=dict)
-    """The specified types, by column name."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why a column has its type, by column name."""
 
-    def conversion(
-        self, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
-    ) -> pyarrow.csv.ConvertOptions:
-        """Return the options for pyarrow; if `columns` is empty, all columns are read."""
-        return pyarrow.csv.ConvertOptions(
-            null_values=list(self.nulls),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-            column_types=dict(types),
-            include_columns=[*columns],
-        )
+    def __str__(self) -> str:
+        """Return the names and types, with the reasons."""
+        return ", ".join(f"{one.name} {one.type}{self._reason(one.name)}" for one in self.schema)
 
-    def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the specified types of those columns that are in the file.
+    def _reason(self, name: str) -> str:
+        return f" ({self.reasons[name]})" if name in self.reasons else ""
 
-        The type `timestamp` without a unit has a time zone if the first values have one.
-        """
-        found = {}
-        for name, text in self.types.items():
-            if name in first.names:
-                guess = first.field(name).type
-                zone = guess.tz if text == "timestamp" and pa.types.is_timestamp(guess) else None
-                found[name] = pa.timestamp("us", zone) if zone else type_named(text)
-        return found
-
-
-PLAIN = Dialect()
-
-
-def type_named(text: str) -> pa.DataType:
-    """Return the Arrow type with this name.
-
-    Raises:
-        ValueError: There is no type with this name; the message lists common types.
-
-    Example:
-        >>> type_named("double"), type_named("timestamp[ns, UTC]")
-        (DataType(double), TimestampType(timestamp[ns, tz=UTC]))
-    """
-    if text in NAMES:
-        return NAMES[text]
-    if found := TIMESTAMP.fullmatch(text):
-        return pa.timestamp(found[1] or "us", found[2])
-    try:
-        return pa.type_for_alias(text)
-    except ValueError as error:
-        message = f"{text!r:.80} is not a type; give {KNOWN}"
-        raise ValueError(message) from error
+    def advice(self, fault: str) -> str | None:
+        """Return what to write if a query does not accept the type of one of these columns."""
+        for name in re.findall(r"`([^`]+)`", fault):
+            if name not in self.schema.names:
+                continue
+            kind, written = self.schema.field(name).type, self.dialect.written
+            found = f"column `{name}` is {kind}{self._reason(name)} in CSV"
+            if pa.types.is_string(kind) and "number" in fault:
+                return f"{found}; give {written('types', 'double', name)}"
+            if pa.types.is_string(kind) and "time" in fault:
+                form = written("time_format", "%d.%m.%Y %H:%M:%S")
+                return f"{found}; give the format of its times, as in {form}"
+            if kind in NUMBERS and "time" in fault and not self.dialect.epoch_unit:
+                unit = f"{written('epoch_unit', 'ms')} (or s, us, ns)"
+                return f"{found}; if its numbers count time since 1970, give their unit: {unit}"
+            if pa.types.is_timestamp(kind) and "zone" in fault and kind.tz is None:
+                zone = written("zone", "UTC")
+                return f"{found} and has no time zone; give the zone of its times, as in {zone}"
+            if kind in NUMBERS and "compared" in fault:
+                return f"{found}; give {written('types', 'string', name)}"
+        return None
 
 
-def advice(column: str) -> str:
-    """Return advice for a column whose inferred type is wrong."""
-    return (
-        f"give the type of the column: --types {column}=string (or double, timestamp) in the "
-        "command, or column_types of pyarrow.csv in Python"
+def conversion(
+    dialect: Dialect, types: Mapping[str, pa.DataType], columns: Sequence[str] = ()
+) -> pyarrow.csv.ConvertOptions:
+    """Return the options for pyarrow; if `columns` is empty, all columns are read."""
+    return pyarrow.csv.ConvertOptions(
+        null_values=list(dialect.nulls),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        column_types=dict(types),
+        include_columns=[*columns],
+        decimal_point=dialect.decimal,
     )
 
 
 # Whole files
 
 
-def table(opener: Opener, dialect: Dialect) -> pa.Table:
-    """Read all rows in a file, because all values are needed to infer the correct types."""
-    given = dialect.types_given(first_block(opener, dialect).schema) if dialect.types else {}
-    found = _read(opener, dialect, given)
-    numbers = _guessed_numbers(found.schema, given)
-    if numbers and _has_code(opener()):
-        texts = _read(opener, dialect, dict.fromkeys(numbers, pa.string()), numbers)
-        for name in numbers:
-            if has_code(texts.column(name)):
-                found = _with_column(found, name, texts.column(name))
-    return found
+def table(
+    opener: Opener, dialect: Dialect, known: Header | None = None
+) -> tuple[pa.Table, Columns]:
+    """Read all rows in a file, because all values are needed to infer the correct types.
+
+    If its header is known already, the file contains only rows.
+    """
+    head = header_of(opener, dialect) if known is None else known
+    given = dialect.types_given(_first_schema(opener, dialect, head)) if dialect.types else {}
+    of_text = {name: pa.string() for name, kind in given.items() if _is_text_time(kind, dialect)}
+    found = _read(opener, dialect, head, given | of_text)
+    if len({*found.schema.names}) < len(found.schema):
+        return found, Columns(found.schema, dialect)
+    reasons = dict.fromkeys(given, GIVEN)
+    for name in of_text:
+        column = _converted(found.column(name), found.schema.field(name), given[name], dialect)
+        found = _with_column(found, name, column)
+    numbers = guessed_numbers(found.schema, given)
+    wanted = {*(one.name for one in found.schema if _may_be_time(one, dialect, given))}
+    suspects = _suspects(opener, dialect, head, numbers)
+    texts = _texts(opener, dialect, head, [*dict.fromkeys([*suspects, *wanted])])
+    for name, column in texts.items():
+        kept, reason = _decided(name, column, suspects, dialect, found.schema.field(name).type)
+        if kept is not None:
+            found = _with_column(found, name, kept)
+        if reason:
+            reasons[name] = reason
+    _check_utf8(found, given, dialect)
+    return found, Columns(found.schema, dialect, given, reasons)
 
 
-def _guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """Return the columns inferred as numbers, or no columns if a name is repeated (an error)."""
-    if len({*schema.names}) < len(schema):
-        return []
-    return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
+def _decided(
+    name: str,
+    column: pa.ChunkedArray,
+    suspects: Mapping[str, str],
+    dialect: Dialect,
+    guess: pa.DataType,
+) -> tuple[pa.ChunkedArray | None, str]:
+    """Return another form of a column, if it needs one, and the reason."""
+    reason = suspects.get(name, "")
+    if name in dialect.times and dialect.epoch_unit and guess in NUMBERS and reason != QUOTED:
+        found = times.since_epoch(column, dialect.epoch_unit)
+        if found is not None:
+            return found, f"{dialect.epoch_unit} since 1970"
+    if reason == QUOTED or (reason and has_code(column)):
+        return column, reason
+    if guess not in NUMBERS and (found := times.guessed(column, dialect)) is not None:
+        return found, ""
+    # Without a matching format, a time in ISO 8601 format is a string.
+    return (column, "no time format fits") if pa.types.is_temporal(guess) else (None, "")
+
+
+def _suspects(
+    opener: Opener, dialect: Dialect, head: Header, numbers: Sequence[str]
+) -> dict[str, str]:
+    """Return the numeric columns that may have to become strings, with the reason."""
+    if not numbers:
+        return {}
+    may_be_code, may_be_quoted = signs_of_text(opener(), dialect)
+    quoted: set[str] = set()
+    for lines in whole_lines(opener(), dialect, head) if may_be_quoted else ():
+        left = [name for name in numbers if name not in quoted]
+        quoted |= quoted_columns(lines, head.names, left, dialect)
+    reasons = dict.fromkeys(numbers, LEADING_ZERO) if may_be_code else {}
+    return reasons | dict.fromkeys(quoted, QUOTED)
+
+
+def _may_be_time(one: pa.Field, dialect: Dialect, given: Collection[str]) -> bool:
+    """Return whether a column has to be read as strings to find out if its values are times."""
+    if one.name in given:
+        return False
+    if dialect.epoch_unit and one.name in dialect.times and one.type in NUMBERS:
+        return True
+    if dialect.time_formats:
+        kinds = (pa.types.is_string, pa.types.is_timestamp, pa.types.is_date)
+        return any(is_kind(one.type) for is_kind in kinds)
+    is_naive = pa.types.is_timestamp(one.type) and one.type.tz is None
+    return bool(dialect.zone and (pa.types.is_string(one.type) or is_naive))
+
+
+def _is_text_time(kind: pa.DataType, dialect: Dialect) -> bool:
+    """Return whether values of this type are read as strings, and then converted to times."""
+    return dialect.has_text_times and bool(pa.types.is_timestamp(kind))
+
+
+def _check_utf8(found: pa.Table, given: Collection[str], dialect: Dialect) -> None:
+    """Reject columns with bytes that are not UTF-8, which pyarrow reads as binary."""
+    for one in found.schema:
+        if one.name not in given and pa.types.is_binary(one.type):
+            raw = next(value for value in found.column(one.name).to_pylist() if not _is_utf8(value))
+            message = f"column `{one.name}`: the value {raw[:40]!r} is not UTF-8; give the "
+            message += f"encoding of the file: {dialect.written('encoding', 'latin-1')} "
+            message += f"(or cp1252, utf-16), or {dialect.written('types', 'binary', one.name)}"
+            raise pa.ArrowInvalid(message)
+
+
+def _is_utf8(value: bytes | None) -> bool:
+    try:
+        (value or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def retyped(
@@ -173,9 +218,16 @@ def retyped(
     """
     if not types:
         return found
-    read = _read(opener, dialect, types, [*types])
-    for name in types:
-        found = _with_column(found, name, read.column(name))
+    head = header_of(opener, dialect)
+    native = {
+        name: pa.string() if _is_text_time(kind, dialect) else kind for name, kind in types.items()
+    }
+    read = _read(opener, dialect, head, native, [*types])
+    for name, kind in types.items():
+        column = read.column(name)
+        if column.type != kind:
+            column = _converted(column, pa.field(name, kind), kind, dialect)
+        found = _with_column(found, name, column)
     return found
 
 
@@ -183,9 +235,27 @@ def _with_column(found: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Tabl
     return found.set_column(found.schema.get_field_index(name), name, column)
 
 
+def _texts(
+    opener: Opener, dialect: Dialect, head: Header, columns: list[str]
+) -> dict[str, pa.ChunkedArray]:
+    """Return some columns as strings."""
+    if not columns:
+        return {}
+    read = _read(opener, dialect, head, dict.fromkeys(columns, pa.string()), columns)
+    return {name: read.column(name) for name in columns}
+
+
+def _first_schema(opener: Opener, dialect: Dialect, head: Header) -> pa.Schema:
+    """Return the columns of a file, with the types of its first rows."""
+    for lines in whole_lines(opener(), dialect, head):
+        return _parsed_lines(lines, dialect, head, NO_TYPES).schema
+    return pa.schema([(name, pa.null()) for name in head.names])
+
+
 def _read(
     opener: Opener,
     dialect: Dialect,
+    head: Header,
     types: Mapping[str, pa.DataType],
     columns: Sequence[str] = (),
 ) -> pa.Table:
@@ -194,13 +264,20 @@ def _read(
     while True:
         try:
             return pyarrow.csv.read_csv(
-                opener(),
-                read_options=pyarrow.csv.ReadOptions(block_size=block),
-                parse_options=PARSING,
-                convert_options=dialect.conversion(types, columns),
+                head.after(opener()),
+                read_options=pyarrow.csv.ReadOptions(column_names=head.names, block_size=block),
+                parse_options=parse_options(dialect),
+                convert_options=conversion(dialect, types, columns),
             )
         except pa.ArrowInvalid as error:
-            block = larger_block(block, error)
+            if "Empty CSV" in str(error):
+                kinds = {name: types.get(name, pa.null()) for name in columns or head.names}
+                return pa.schema(kinds).empty_table()
+            try:
+                block = larger_block(block, error)
+            except pa.ArrowInvalid:
+                schema = pa.schema(dict.fromkeys(head.names, pa.null()) | dict(types))
+                raise explained(error, schema, dialect) from error
 
 
 def larger_block(block: int, error: pa.ArrowInvalid) -> int:
@@ -217,24 +294,35 @@ def larger_block(block: int, error: pa.ArrowInvalid) -> int:
     return block * 8
 
 
-def _has_code(text: pa.NativeFile) -> bool:
-    """Return whether a quick scan finds a code in a file; there may be false positives."""
-    last = b"\n"
-    while more := text.read(BLOCK_BYTES):
-        codes = np.frombuffer(last + more, np.uint8)
-        digit = (codes[2:] >= ord("0")) & (codes[2:] <= ord("9"))
-        if bool(np.any(BEFORE_VALUES[codes[:-2]] & (codes[1:-1] == ord("0")) & digit)):
-            return True
-        last = (last + more)[-2:]
-    return False
-
-
 # Block by block
+
+
+def whole_lines(stream: pa.NativeFile, dialect: Dialect, head: Header) -> Iterator[bytes]:
+    """Yield the lines of a file after its header, in blocks that end with a whole line.
+
+    Raises:
+        ArrowInvalid: A line is too long.
+    """
+    ends = LineEnds(marks(dialect.separator, dialect.quote))
+    unread: list[bytes] = []
+    head.after(stream)
+    while more := stream.read(BLOCK_BYTES):
+        end = ends.last(more)
+        if end:
+            yield b"".join([*unread, more[:end]])
+            unread = []
+        unread.append(more[end:])
+        if sum(map(len, unread)) > LARGEST_BLOCK_BYTES:
+            message = f"a row is longer than {LARGEST_BLOCK_BYTES:,} bytes, which is the maximum"
+            raise pa.ArrowInvalid(message)
+    rest = b"".join(unread)
+    if rest.strip(b"\r\n"):
+        yield rest
 
 
 def blocks(
     opener: Opener, dialect: Dialect, types: Mapping[str, pa.DataType] | None = None
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+) -> tuple[Columns, Iterator[pa.RecordBatch]]:
     """Return the columns of a file, and an iterator over its rows in blocks.
 
     Args:
@@ -242,173 +330,187 @@ def blocks(
         dialect: The options for parsing values.
         types: The types of some columns. The other types are inferred from the first block.
     """
-    schema = guessed_schema(opener, dialect, types or {})
-    return schema, _blocks(opener, dialect, schema)
+    head = header_of(opener, dialect)
+    first = next(whole_lines(opener(), dialect, head), b"")
+    columns = of_lines(first, dialect, head, types or {})
+    return columns, _blocks(opener, dialect, head, columns)
 
 
-def guessed_schema(
-    opener: Opener,
-    dialect: Dialect,
-    types: Mapping[str, pa.DataType] = NO_TYPES,
-    block: int = BLOCK_BYTES,
-) -> pa.Schema:
-    """Return the columns of a file, with types specified or inferred from the first values."""
-    first = first_block(opener, dialect, block=block).schema
-    guesses = _guesses(opener, dialect, first, block) | dict(types)
-    return pa.schema([one.with_type(guesses.get(one.name, one.type)) for one in first])
+def of_lines(
+    lines: bytes, dialect: Dialect, head: Header, types: Mapping[str, pa.DataType] = NO_TYPES
+) -> Columns:
+    """Return the columns of a file, with types specified or inferred from the first lines."""
+    found, known = table(lambda: in_arrow_memory(lines), dialect, Header(head.names, b""))
+    schema = pa.schema([one.with_type(types.get(one.name, one.type)) for one in found.schema])
+    return Columns(schema, dialect, known.given, known.reasons)
 
 
-def _blocks(opener: Opener, dialect: Dialect, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    plain = plain_schema(schema, dialect.types)
-    conversion = dialect.conversion(dict(zip(plain.names, plain.types, strict=True)))
-
-    def of_size(block: int) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from pyarrow.csv.open_csv(
-                opener(),
-                read_options=pyarrow.csv.ReadOptions(block_size=block),
-                parse_options=PARSING,
-                convert_options=conversion,
-            )
-        except pa.ArrowInvalid as error:
-            raise explained(error, schema) from error
-
-    return (as_guessed(batch, schema) for batch in growing_blocks(of_size, BLOCK_BYTES))
-
-
-def growing_blocks(
-    of_size: Callable[[int], Iterator[pa.RecordBatch]], block: int
+def _blocks(
+    opener: Opener, dialect: Dialect, head: Header, columns: Columns
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows in a file, increasing the block size if a row does not fit in a block."""
-    rows = 0
-    while True:
-        # Rows before the block that was too small have already been yielded.
-        passed = rows
-        try:
-            for batch in of_size(block):
-                fresh = batch.slice(min(passed, batch.num_rows))
-                passed -= batch.num_rows - fresh.num_rows
-                if fresh.num_rows:
-                    yield fresh
-                    rows += fresh.num_rows
-        except pa.ArrowInvalid as error:
-            block = larger_block(block, error)
-        else:
-            return
+    line = count_breaks(head.line)
+    for lines in whole_lines(opener(), dialect, head):
+        rows = parsed(lines, dialect, head, columns, line)
+        line += count_breaks(lines)
+        if rows.num_rows:
+            yield rows
 
 
-def first_block(
-    opener: Opener,
-    dialect: Dialect,
-    types: Mapping[str, pa.DataType] = NO_TYPES,
-    block: int = BLOCK_BYTES,
+def parsed(
+    lines: bytes, dialect: Dialect, head: Header, columns: Columns, before: int
 ) -> pa.RecordBatch:
-    """Return the first few rows in a file, with specified or inferred types."""
-    while True:
+    """Return the rows in some lines, with the types of the first lines.
+
+    Args:
+        lines: Whole lines without a header.
+        dialect: The options for parsing values.
+        head: The header of the file.
+        columns: The columns of the file.
+        before: The number of lines before these.
+
+    Raises:
+        ArrowInvalid: A value does not fit the type of its column; the message names the column and
+            the lines.
+    """
+    try:
+        return _typed(lines, dialect, head, columns)
+    except pa.ArrowInvalid as error:
+        place, fault = _first_failing(
+            lines, error, lambda part: _typed(part, dialect, head, columns)
+        )
+        line = before + 1 + count_breaks(lines[:place])
+        message = f"in line {line:,}: {fault}"
+        raise pa.ArrowInvalid(message) from error
+
+
+def _first_failing(
+    lines: bytes, error: pa.ArrowInvalid, read: Callable[[bytes], object]
+) -> tuple[int, pa.ArrowInvalid]:
+    """Return the position of the first line that cannot be read, and its error."""
+    ends = [found.end() for found in re.finditer(rb"\n", lines)]
+    # The part up to `first` can be read, and the part up to `last` cannot.
+    first, last, fault = 0, len(ends), error
+    while last - first > 1:
+        middle = (first + last) // 2
         try:
-            found = pyarrow.csv.open_csv(
-                opener(),
-                read_options=pyarrow.csv.ReadOptions(block_size=block),
-                parse_options=PARSING,
-                convert_options=dialect.conversion(types),
-            )
-            return next(iter(found), pa.RecordBatch.from_pylist([], found.schema))
-        except pa.ArrowInvalid as error:
-            block = larger_block(block, error)
+            read(lines[: ends[middle - 1]])
+            first = middle
+        except pa.ArrowInvalid as found:
+            last, fault = middle, found
+    return (ends[first - 1] if first else 0), fault
 
 
-def _guesses(
-    opener: Opener, dialect: Dialect, first: pa.Schema, block: int
-) -> dict[str, pa.DataType]:
-    """Return the specified types, plus string for columns with codes in the first block."""
-    types = dialect.types_given(first)
-    if numbers := _guessed_numbers(first, types):
-        texts = first_block(opener, dialect, dict.fromkeys(numbers, pa.string()), block)
-        types |= {name: pa.string() for name in numbers if has_code(texts.column(name))}
-    return types
+def _typed(lines: bytes, dialect: Dialect, head: Header, columns: Columns) -> pa.RecordBatch:
+    schema = columns.schema
+    numbers = guessed_numbers(schema, columns.given)
+    texts = {one.name: pa.string() for one in schema if _is_text_time(one.type, dialect)}
+    texts |= dict.fromkeys(numbers, pa.string())
+    native = dict(zip(schema.names, schema.types, strict=True)) | texts
+    found = _parsed_lines(lines, dialect, head, native, schema)
+    if quoted := quoted_columns(lines, head.names, numbers, dialect):
+        raise _unlike(schema.field(min(quoted)), "this number is in quotes", dialect)
+    arrays = [
+        column if column.type == one.type else _converted(column, one, one.type, dialect)
+        for column, one in zip(found.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether any string is a number with a leading zero."""
-    return bool(pc.any(pc.match_substring_regex(texts, CODE)).as_py())
+def _parsed_lines(
+    lines: bytes,
+    dialect: Dialect,
+    head: Header,
+    types: Mapping[str, pa.DataType],
+    schema: pa.Schema | None = None,
+) -> pa.RecordBatch:
+    """Parse all lines in one block, so that even a long line is not split."""
+    try:
+        found = pyarrow.csv.read_csv(
+            in_arrow_memory(lines),
+            pyarrow.csv.ReadOptions(column_names=head.names, block_size=len(lines) + 1),
+            parse_options(dialect),
+            conversion(dialect, types),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):
+            kinds = {name: types.get(name, pa.null()) for name in head.names}
+            return pa.RecordBatch.from_pylist([], pa.schema(kinds))
+        raise explained(error, schema or pa.schema(types), dialect) from error
+    batches = found.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], found.schema)
 
 
-def plain_schema(schema: pa.Schema, given: Collection[str]) -> pa.Schema:
-    """Return the columns as pyarrow should read them: strings in place of inferred numbers."""
-    numbers = {*_guessed_numbers(schema, given)}
-    return pa.schema([one.with_type(pa.string()) if one.name in numbers else one for one in schema])
-
-
-def as_guessed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert rows to the types of the first block.
+def _converted(
+    texts: pa.Array | pa.ChunkedArray, one: pa.Field, kind: pa.DataType, dialect: Dialect
+) -> pa.Array | pa.ChunkedArray:
+    """Convert strings to numbers or times.
 
     Raises:
         ArrowInvalid: A value does not fit the type of its column; the message names the column.
     """
-    columns = [
-        column if column.type == one.type else _numbers(column, one)
-        for column, one in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _numbers(texts: pa.Array, one: pa.Field) -> pa.Array:
-    codes = pc.match_substring_regex(texts, CODE)
-    if pc.any(codes).as_py():
-        value = texts.filter(codes)[0].as_py()
-        message = (
-            f"column `{one.name}` is {one.type} in its first rows, "
-            f"but the value {value!r:.80} has a leading zero; {advice(one.name)}"
-        )
-        raise pa.ArrowInvalid(message)
     try:
-        return pc.utf8_trim(texts, " \t").cast(one.type)
+        if not pa.types.is_timestamp(kind):
+            return _numbers(texts, one, dialect)
+        return times.converted(texts, kind, dialect)
     except pa.ArrowInvalid as error:
-        message = f"column `{one.name}` is {one.type} in its first rows, "
-        message += f"but a later value is not: {error}; {advice(one.name)}"
+        if str(error).startswith("column"):
+            raise
+        message = f"column `{one.name}`, read as {kind}: {error}"
         raise pa.ArrowInvalid(message) from error
 
 
-def explained(error: pa.ArrowInvalid, schema: pa.Schema) -> pa.ArrowInvalid:
+def _numbers(texts: pa.Array, one: pa.Field, dialect: Dialect) -> pa.Array:
+    codes = pc.match_substring_regex(texts, CODE)
+    if pc.any(codes).as_py():
+        value = texts.filter(codes)[0].as_py()
+        sign = "plus sign" if "+" in value else "zero"
+        raise _unlike(one, f"the value {value!r:.80} has a leading {sign}", dialect)
+    plain = pc.utf8_trim(texts, " \t")
+    if dialect.decimal != ".":
+        # A point is not part of a number then.
+        plain = pc.replace_substring(pc.replace_substring(plain, ".", "?"), dialect.decimal, ".")
+    try:
+        return plain.cast(one.type)
+    except pa.ArrowInvalid as error:
+        fault = f"this value is not: {error}"
+        raise _unlike(one, fault, dialect, _next_kind(texts, one)) from error
+
+
+def _next_kind(texts: pa.Array, one: pa.Field) -> str:
+    """Return the type for numbers of another type, or for strings."""
+    try:
+        pc.utf8_trim(texts, " \t").cast(pa.float64())
+    except pa.ArrowInvalid:
+        return "string"
+    return "double" if one.type == pa.int64() else "string"
+
+
+def _unlike(one: pa.Field, fault: str, dialect: Dialect, kind: str = "string") -> pa.ArrowInvalid:
+    message = f"column `{one.name}` is {one.type} in the first rows, "
+    return pa.ArrowInvalid(f"{message}but {fault}; {advice(dialect, one.name, kind)}")
+
+
+def explained(error: pa.ArrowInvalid, schema: pa.Schema, dialect: Dialect) -> pa.ArrowInvalid:
     """Return the same error, with the column's name and advice added to its message."""
     found = FAILURE.search(str(error))
     if found is None or int(found[1]) >= len(schema):
-        return error
+        return _of_shape(error, dialect)
     one = schema.field(int(found[1]))
-    return pa.ArrowInvalid(
-        f"column `{one.name}`, read as {one.type}: {found[2]}; {advice(one.name)}"
-    )
+    if "UTF8" in found[2]:
+        told = f"give the encoding of the file: {dialect.written('encoding', 'latin-1')}"
+    else:
+        told = advice(dialect, one.name)
+    if pa.types.is_timestamp(one.type) and re.search(r"invalid value '\s*[\d.]+\s*'", found[2]):
+        told = f"give the unit of the numbers: {dialect.written('epoch_unit', 's')} (or ms, us, ns)"
+    return pa.ArrowInvalid(f"column `{one.name}`, read as {one.type}: {found[2]}; {told}")
 
 
-# Files of one table
-
-
-def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """Return the type that the user specified, judging by the types in the files, else None.
-
-    A `timestamp` type without a unit has a time zone only in files whose first values have one.
-    pyarrow never infers microseconds.
-    """
-    if not all(pa.types.is_timestamp(kind) and kind.unit == "us" for kind in kinds):
-        return None
-    zones = {kind.tz for kind in kinds} - {None}
-    return pa.timestamp("us", *zones) if len(zones) <= 1 else None
-
-
-def widened(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the type that would be inferred if one file contained values of all these types.
-
-    If only strings can represent all values, the result is None, and the values must be reread.
-    """
-    left = {kind for kind in kinds if not pa.types.is_null(kind)} or {pa.null()}
-    if len(left) == 1:
-        return next(iter(left))
-    for steps in WIDENINGS:
-        if left <= {*steps}:
-            return max(left, key=steps.index)
-    return None
-
-
-def guesses_from(kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-    """Return the types to try, in this order, if a column's inferred types differ between files."""
-    return GUESSES[max(map(GUESSES.index, kinds)) :]
+def _of_shape(error: pa.ArrowInvalid, dialect: Dialect) -> pa.ArrowInvalid:
+    """Return the same error, with advice for a line that has another number of values."""
+    if "Expected" not in str(error) or "columns, got" not in str(error):
+        return pa.ArrowInvalid(str(error))
+    told = f"check the delimiter, {dialect.separator!r}, and remove lines that are not rows"
+    if dialect.quote:
+        none = dialect.written("quote", "none" if dialect.of_command else "")
+        told += f"; if no value is quoted, give {none}"
+    return pa.ArrowInvalid(f"{error}; {told}")

@@ -20,15 +20,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tidegate import TidegateError
+from tidegate.io.csv_lines import CsvLines
 from tidegate.io.json_lines import JsonLines
 from tidegate.io.leftovers import FILE_SUFFIX, remove_leftovers, temporary_stem
 from tidegate.io.locks import try_lock
@@ -46,11 +47,19 @@ class Format(StrEnum):
 
     PARQUET = "parquet"
     CSV = "csv"
+    TSV = "tsv"
+    """Tab-separated values."""
+
     ARROW = "arrow"
     """Arrow IPC: the file format for files, and the stream format for standard output."""
 
     JSON = "jsonl"
     """One JSON object per line."""
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether this is CSV, with commas or tabs."""
+        return self in {Format.CSV, Format.TSV}
 
 
 ENDINGS = {
@@ -59,6 +68,9 @@ ENDINGS = {
     ".csv": Format.CSV,
     ".csv.gz": Format.CSV,
     ".csv.zst": Format.CSV,
+    ".tsv": Format.TSV,
+    ".tsv.gz": Format.TSV,
+    ".tsv.zst": Format.TSV,
     ".jsonl": Format.JSON,
     ".jsonl.gz": Format.JSON,
     ".jsonl.zst": Format.JSON,
@@ -81,6 +93,31 @@ def format_of(name: str) -> Format | None:
         return Format.ARROW
     lowered = name.lower()
     return next((known for ending, known in ENDINGS.items() if lowered.endswith(ending)), None)
+
+
+ARROW_FILE = b"ARROW1"
+PARQUET_FILE = b"PAR1"
+# The first bytes of each message in an Arrow stream.
+ARROW_STREAM = b"\xff\xff\xff\xff"
+# The number of bytes at the beginning of a pipe that determine its format.
+SNIFFED_BYTES = 1 << 16
+
+
+def layout_of(beginning: bytes) -> Format:
+    """Return the format of a pipe that begins with these bytes.
+
+    Example:
+        >>> layout_of(b"ts,user")
+        <Format.CSV: 'csv'>
+    """
+    if beginning.startswith((ARROW_FILE, ARROW_STREAM)) or not beginning:
+        return Format.ARROW
+    if beginning.startswith(PARQUET_FILE):
+        return Format.PARQUET
+    if beginning.lstrip().startswith(b"{"):
+        return Format.JSON
+    first = beginning.lstrip(b"\r\n").split(b"\n")[0]
+    return Format.TSV if b"\t" in first and b"," not in first else Format.CSV
 
 
 def is_compressed(name: str) -> bool:
@@ -106,7 +143,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
         reason = os.strerror(error.errno) if error.errno else str(error)
         message = f"{name}: {failure}: {reason}"
         raise TidegateError(message) from error
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         message = f"{name}: {failure}: {error}"
         raise TidegateError(message) from error
 
@@ -114,7 +151,7 @@ def naming(name: str, failure: str) -> Iterator[None]:
 # Reading
 
 
-def reading(name: str, layout: Format) -> AbstractContextManager[None]:
+def reading(name: str, layout: str) -> AbstractContextManager[None]:
     """Convert errors that occur while a file is being read into errors that name the file."""
     label = "standard input" if name == STANDARD_STREAM else name
     return naming(label, f"cannot be read as {layout}")
@@ -192,8 +229,9 @@ def open_writer(file: IO[bytes], name: str, layout: Format, schema: pa.Schema) -
     """Return a writer for an open file."""
     if layout is Format.PARQUET:
         return _ParquetWriter(file, schema)
-    if layout is Format.CSV:
-        return _TextWriter(file, name, schema, _csv_rows)
+    if layout.is_csv:
+        delimiter = "\t" if layout is Format.TSV else ","
+        return _TextWriter(file, name, schema, partial(CsvLines, delimiter=delimiter))
     if layout is Format.JSON:
         return _TextWriter(file, name, schema, JsonLines)
     if name == STANDARD_STREAM or name.lower().endswith(".arrows"):
@@ -328,25 +366,6 @@ class _LeftOpen:
 
     def close(self) -> None:
         """Leave the file open."""
-
-
-def _csv_rows(file: Any, schema: pa.Schema) -> BatchWriter:  # noqa: ANN401 - pyarrow's or Python's
-    _check_csv_columns(schema)
-    writer: BatchWriter = pyarrow.csv.CSVWriter(file, schema)
-    return writer
-
-
-def _check_csv_columns(schema: pa.Schema) -> None:
-    for field in schema:
-        try:
-            nothing = pa.Table.from_arrays([pa.nulls(1, field.type)], [field.name])
-            pyarrow.csv.write_csv(nothing, pa.MockOutputStream())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            message = (
-                f"column `{field.name}`: CSV cannot represent {field.type}; "
-                "write Parquet or Arrow, or omit the column with --columns"
-            )
-            raise TidegateError(message) from error
 
 
 def without_views(schema: pa.Schema) -> pa.Schema:

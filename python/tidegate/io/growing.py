@@ -86,9 +86,17 @@ class Mark:
 class GrowingFile:
     """Reads the bytes of a file from its beginning or from a mark."""
 
-    def __init__(self, name: str, stop: threading.Event, mark: Mark | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        stop: threading.Event,
+        mark: Mark | None = None,
+        *,
+        until_end: bool = False,
+    ) -> None:
         self._name = name
         self._stop = stop
+        self._until_end = until_end
         self.may_grow = name != STANDARD_STREAM and (mark is not None or Path(name).is_file())
         """Whether the file may grow beyond its current end, and can be recognized later."""
 
@@ -100,6 +108,9 @@ class GrowingFile:
             self._descriptor = _open(name)
         else:
             self._descriptor = _open_pipe(name, stop)
+        self.limit: int | None = None
+        """A position at which a read ends; later reads continue after it."""
+
         self._unread = b""
         self.edges = Edges()
         """The edges of the bytes that have been read."""
@@ -154,7 +165,7 @@ class GrowingFile:
                 continue
             # Checked before the read, because a file that has a successor no longer grows.
             is_over = self.may_grow and self._is_over()
-            found = os.read(self._descriptor, most)
+            found = os.read(self._descriptor, self._within_limit(most))
             if found:
                 if self.may_grow:
                     # Checked after the read, because an overwriting writer starts with the first
@@ -164,10 +175,14 @@ class GrowingFile:
             elif is_over:
                 self._check_between()
                 self._successor = _open(self._name)
-            if found or is_over or not self.may_grow:
+            if found or is_over or not self.may_grow or self._until_end:
                 return found
             self._stop.wait(PATIENCE_S)
         raise Stopped
+
+    def _within_limit(self, most: int) -> int:
+        left = 0 if self.limit is None else self.limit - self.edges.position
+        return min(most, left) if left > 0 else most
 
     def _is_over(self) -> bool:
         """Return whether a new, non-empty file has this file's name.

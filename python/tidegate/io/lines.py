@@ -6,41 +6,89 @@ visited a fixed number of times, regardless of how the text is split or quoted.
 """
 
 import re
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-QUOTED = rb'"[^"]*+(?:""[^"]*+)*+"'
-# Matches a quoted value at the beginning of a value, and a quote elsewhere, which is text. Before
-# Python 3.11.5, possessive repetitions that contain alternatives match incorrectly. The outer
-# repetition does not have to be possessive, because a shorter match would be followed by a quote
-# instead of a line end.
-PART = re.compile(
-    rb'[^"\n]*+(?:(?:(?<![^,\n\r])(' + QUOTED + rb')|(?<=[^,\n\r])")[^"\n]*+)*',
-)
-LINES = re.compile(rb"(?:" + PART.pattern + rb"\n)*")
 
-# Substitutes for the text before a piece: a value begins and no quote is open; a quote is open; or
-# a quote was closed, and would be reopened by another quote immediately after it.
-BEGIN, OPEN, CLOSED = b"\n", b'\n"', b'\n""'
+@dataclass(frozen=True)
+class Marks:
+    """The characters that separate and quote values, and the patterns for them."""
+
+    delimiter: bytes
+    quote: bytes
+    part: re.Pattern[bytes]
+    """Matches text up to the end of a line, unless a quote opens and is not closed."""
+
+    lines: re.Pattern[bytes]
+    """Matches all complete lines."""
+
+    before_quotes: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    """For each byte, whether a quote after it opens or reopens a quoted value."""
+
+    begin: bytes = b"\n"
+    """A substitute for the text before a piece: a value begins, and no quote is open."""
+
+    @property
+    def opened(self) -> bytes:
+        """A substitute for the text before a piece: a quote is open."""
+        return self.begin + self.quote
+
+    @property
+    def closed(self) -> bytes:
+        """A substitute for the text before a piece: a quote was closed.
+
+        Another quote immediately after it would reopen the value.
+        """
+        return self.begin + self.quote * 2
 
 
-# For each byte, whether a quote after it opens or reopens a quoted value.
-BEFORE_QUOTES = np.zeros(256, np.bool_)
-BEFORE_QUOTES[list(b',\n\r"')] = True
+@cache
+def marks(delimiter: str = ",", quote: str = '"') -> Marks:
+    """Return the patterns for a delimiter and a quote character (empty if there is none)."""
+    between, mark = re.escape(delimiter.encode()), re.escape(quote.encode())
+    # In a pattern without quotes, no part contains one.
+    other = rb"[^%b\n]" % mark
+    quoted = _quoted(mark)
+    before = rb"[^%b\n\r]" % between
+    # Matches a quoted value at the beginning of a value, and a quote elsewhere, which is text.
+    # Before Python 3.11.5, possessive repetitions that contain alternatives match incorrectly. The
+    # outer repetition does not have to be possessive, because a shorter match would be followed by
+    # a quote instead of a line end.
+    part = (
+        rb"%b*+(?:(?:(?<!%b)(%b)|(?<=%b)%b)%b*+)*" % (other, before, quoted, before, mark, other)
+        if quote
+        else rb"[^\n]*+()"
+    )
+    table = np.zeros(256, np.bool_)
+    table[[*(delimiter + "\n\r" + quote).encode()]] = True
+    return Marks(
+        delimiter.encode(),
+        quote.encode(),
+        re.compile(part),
+        re.compile(rb"(?:%b\n)*" % part),
+        table,
+    )
+
+
+def _quoted(mark: bytes) -> bytes:
+    return rb"%b[^%b]*+(?:%b%b[^%b]*+)*+%b" % (mark, mark, mark, mark, mark, mark)
 
 
 class LineEnds:
     """Finds line ends in text that arrives piece by piece."""
 
-    def __init__(self) -> None:
-        self._before = BEGIN
+    def __init__(self, of: Marks | None = None) -> None:
+        self._marks = of or marks()
+        self._before = self._marks.begin
 
     def last(self, more: bytes) -> int:
         """Return the end of the last complete line in `more`, or 0 if no line ends in `more`."""
         if not more:
             return 0
         text = self._before + more
-        if b'"' not in text:
+        if not self._marks.quote or self._marks.quote not in text:
             end, self._before = text.rfind(b"\n") + 1, text[-1:]
         else:
             paired = self._last_by_pairs(text)
@@ -50,14 +98,14 @@ class LineEnds:
     def _last_by_pairs(self, text: bytes) -> int | None:
         """Find the end of the last line by pairing quotes, or return None if this fails."""
         codes = np.frombuffer(text, np.uint8)
-        quotes = np.flatnonzero(codes == ord('"'))
-        if not BEFORE_QUOTES[codes[quotes[::2] - 1]].all():
+        quotes = np.flatnonzero(codes == ord(self._marks.quote))
+        if not self._marks.before_quotes[codes[quotes[::2] - 1]].all():
             return None
         self._before = text[-1:]
         if len(quotes) % 2:
-            self._before = OPEN
+            self._before = self._marks.opened
         elif quotes[-1] == len(text) - 1:
-            self._before = CLOSED
+            self._before = self._marks.closed
         last = text.rfind(b"\n")
         if np.searchsorted(quotes, last) % 2 == 0:
             return last + 1
@@ -67,22 +115,24 @@ class LineEnds:
 
     def _last_by_values(self, text: bytes) -> int:
         """Find the end of the last line by matching one value at a time."""
-        end = _end(LINES, text)
-        rest = PART.match(text, end)
+        end = _end(self._marks.lines, text)
+        rest = self._marks.part.match(text, end)
         if rest is None or rest.end() < len(text):
-            self._before = OPEN
+            self._before = self._marks.opened
         elif rest.end(1) == len(text):
-            self._before = CLOSED
+            self._before = self._marks.closed
         else:
             # A quote at the end is text, and so is a quote that follows it.
-            self._before = text[-1:].replace(b'"', b"x")
+            self._before = text[-1:].replace(self._marks.quote, b"x")
         return end
 
 
-def open_quote(text: bytes) -> int | None:
+def open_quote(text: bytes, of: Marks | None = None) -> int | None:
     """Return the position of an unclosed quote in a line, if there is one."""
-    place = _end(PART, text)
-    return place if text[place : place + 1] == b'"' else None
+    known = of or marks()
+    place = _end(known.part, text)
+    is_open = known.quote and text[place : place + 1] == known.quote
+    return place if is_open else None
 
 
 def count_breaks(text: bytes) -> int:
@@ -90,9 +140,9 @@ def count_breaks(text: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
 
 
-def first_end(text: bytes, start: int) -> int:
+def first_end(text: bytes, start: int, of: Marks | None = None) -> int:
     """Return the end of the line that begins at `start`."""
-    return min(_end(PART, text, start) + 1, len(text))
+    return min(_end((of or marks()).part, text, start) + 1, len(text))
 
 
 def _end(pattern: re.Pattern[bytes], text: bytes, start: int = 0) -> int:

@@ -7,8 +7,9 @@ Native functions accept Arrow data directly. For all other inputs, `calls` opens
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -16,6 +17,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError, _tidegate
+from tidegate.csv_files import CsvFiles
+from tidegate.io.csv_rows import Columns
+from tidegate.io.files import Format, format_of
 from tidegate.io.read_files import (
     FEW,
     STREAM_BATCH_ROWS,
@@ -122,6 +126,38 @@ class OpenTable:
         return pa.RecordBatchReader.from_batches(pa.schema(fields), noting())
 
 
+def csv_columns(table: OpenTable, name: str = "") -> list[str]:
+    """Return a line for each CSV file of a table, with its columns, their types, and why."""
+    lines: dict[str, str] = {}
+    for piece in table.pieces or []:
+        if piece.columns is not None:
+            lines.setdefault(str(piece.columns), piece.names[0])
+    return [f"{name or label}: {line}" for line, label in lines.items()]
+
+
+@contextmanager
+def advising(inputs: Iterable[object]) -> Iterator[None]:
+    """Add to an error what to write if the type of a CSV column does not suit the query.
+
+    `inputs` are open tables, or the columns of CSV files; others are ignored.
+    """
+    try:
+        yield
+    except TidegateError as error:
+        head = str(error).partition("; ")[0]
+        for columns in (one for given in inputs for one in _of_csv(given)):
+            if (advice := columns.advice(str(error))) is not None:
+                raise _rebuilt(error, f"{head}; {advice}") from error
+        raise
+
+
+def _of_csv(given: object) -> list[Columns]:
+    if isinstance(given, Columns):
+        return [given]
+    pieces = given.pieces or [] if isinstance(given, OpenTable) else []
+    return [piece.columns for piece in pieces if piece.columns is not None]
+
+
 def checked(rows: Iterator[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
     """Yield the same batches after validating each one.
 
@@ -167,7 +203,10 @@ def open_table(given: object, name: str = "", how: Reading = WHOLE) -> OpenTable
 def open_files(given: Any, name: str = "", how: Reading = WHOLE) -> list[OpenTable]:  # noqa: ANN401 - a path
     """Open the files that a path refers to, each as a separate table."""
     try:
-        found = pieces(os.fspath(given), how)
+        if isinstance(given, CsvFiles):
+            found = _of_csv_files(given, name, how).pieces or []
+        else:
+            found = pieces(os.fspath(given), how)
     except ValueError as error:
         raise _with_name(error, name) from error
     return [of_pieces([one], name) for piece in found for one in one_file_each(piece)]
@@ -217,6 +256,8 @@ def _opener(given: object) -> Opener | None:
         return _of_paths
     if isinstance(given, list | tuple):
         return _of_paths if given and all(map(is_path, given)) else None
+    if isinstance(given, CsvFiles):
+        return _of_csv_files
     if isinstance(given, Mapping):
         return _of_arrays
     if getattr(getattr(given, "dtype", None), "names", None):
@@ -244,7 +285,11 @@ def _with_name(error: Exception, name: str) -> Exception:
     """Return the error with the argument's name prepended to its message."""
     if not name or str(error).startswith(f"{name}: "):
         return error
-    text = f"{name}: {error}"
+    return _rebuilt(error, f"{name}: {error}")
+
+
+def _rebuilt(error: Exception, text: str) -> Exception:
+    """Return an error of the same type with another message."""
     try:
         return type(error)(text)
     except Exception:  # noqa: BLE001 - a constructor with other arguments may raise anything
@@ -258,6 +303,14 @@ def _of_paths(given: Any, name: str, how: Reading) -> OpenTable:  # noqa: ANN401
     addresses = [given] if is_path(given) else given
     found = [piece for address in addresses for piece in pieces(os.fspath(address), how)]
     return of_pieces(found, name)
+
+
+def _of_csv_files(given: CsvFiles, name: str, how: Reading) -> OpenTable:
+    # An extension such as `.txt` does not matter, because the files are known to be CSV.
+    listed: Any = [given.paths] if is_path(given.paths) else given.paths
+    layouts = {format_of(os.fspath(path)) for path in listed} - {None}
+    layout = None if layouts and all(one.is_csv for one in layouts if one) else Format.CSV
+    return _of_paths(given.paths, name, replace(how, csv=given.dialect, layout=layout))
 
 
 def of_pieces(found: Sequence[Piece], name: str) -> OpenTable:

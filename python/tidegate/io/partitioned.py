@@ -29,6 +29,7 @@ from tidegate.io.files import (
     with_wide_indices,
     without_views,
 )
+from tidegate.io.iso_times import iso
 from tidegate.io.leftovers import (
     MARK_SUFFIX,
     folders_of,
@@ -146,7 +147,20 @@ def _written_schema(schema: pa.Schema, layout: Format) -> pa.Schema:
     An Arrow file contains only one dictionary per column, but batches may have different ones.
     """
     plain = without_views(schema)
+    if layout is Format.CSV:
+        kinds = [one.with_type(pa.string()) if _is_time(one.type) else one for one in plain]
+        plain = pa.schema(kinds, plain.metadata)
     return decoded(plain) if layout is Format.ARROW else with_wide_indices(plain)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _with_iso_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with times in the form in which files of text have them."""
+    columns = [iso(column) if _is_time(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _make(folder: Path, target: Path) -> None:
@@ -208,6 +222,7 @@ class _Writer:
     def __init__(self, folder: Path, layout: Format, schema: pa.Schema, by: Sequence[str]) -> None:
         self._schema = schema
         self._by = by
+        self._is_text = layout is Format.CSV
         self._batches: Queue[pa.RecordBatch | None] = Queue(2)
         self._stopped = threading.Event()
         self._failure: Exception | None = None
@@ -218,6 +233,8 @@ class _Writer:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
+        if self._is_text:
+            batch = _with_iso_times(batch)
         rows = converted(batch, self._schema)
         _check_values(rows, self._by)
         self._put(rows)

@@ -5,6 +5,7 @@ index, so this module reads them from the beginning. A dataset would infer the t
 from only the first few values.
 """
 
+import codecs
 import re
 import stat
 import sys
@@ -14,25 +15,28 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from tidegate import SchemaError, TidegateError
-from tidegate.io import csv_rows
+from tidegate.io import csv_rows, guesses, json_rows
 from tidegate.io.addresses import Files, find, stat_of
-from tidegate.io.csv_rows import PLAIN, Dialect, Opener
+from tidegate.io.csv_rows import Columns, Opener
+from tidegate.io.dialects import PLAIN, Dialect
 from tidegate.io.files import (
+    ARROW_FILE,
     ENDINGS,
+    SNIFFED_BYTES,
     STANDARD_STREAM,
     Format,
     converted,
     format_of,
+    layout_of,
     read_whole,
     reading,
     with_wide_indices,
@@ -60,7 +64,6 @@ PAGE_BYTES = 1 << 20
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,9}")
 
-ARROW_FILE = b"ARROW1"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -97,6 +100,9 @@ class Piece:
     again: "Callable[[Mapping[str, pa.DataType]], Piece] | None" = None
     """Rereads a CSV file with different types for some columns."""
 
+    columns: Columns | None = None
+    """The columns of a CSV file, with reasons for their types."""
+
 
 def pieces(address: str, how: Reading) -> list[Piece]:
     """Open the files that an address refers to, or standard input for `-`.
@@ -106,13 +112,10 @@ def pieces(address: str, how: Reading) -> list[Piece]:
         SchemaError: A column differs between the files.
     """
     if address == STANDARD_STREAM:
-        content = read_whole(sys.stdin.buffer).read_buffer()
-        return [_of_buffer("standard input", how.layout or Format.ARROW, content, how)]
+        return [_of_pipe("standard input", sys.stdin.buffer, how, None)]
     if _is_pipe(address):
-        layout = how.layout or _layout(address)
-        with reading(address, layout), Path(address).open("rb") as stream:
-            content = read_whole(stream).read_buffer()
-        return [_of_buffer(address, layout, content, how)]
+        with reading(address, "a table"), Path(address).open("rb") as stream:
+            return [_of_pipe(address, stream, how, format_of(address))]
     files = find(address, mapped=not how.streamed)
     layouts = {how.layout or _layout(name) for name in files.names}
     if len(layouts) > 1:
@@ -128,7 +131,8 @@ def pieces(address: str, how: Reading) -> list[Piece]:
 def one_file_each(piece: Piece) -> list[Piece]:
     """Return the same files, each as a separate piece."""
     rows = piece.rows
-    if not isinstance(rows, ds.FileSystemDataset):
+    # The file system of a single file that was read from a pipe is unknown.
+    if len(piece.names) == 1 or not isinstance(rows, ds.FileSystemDataset):
         return [piece]
     return [
         Piece([name], piece.layout, piece.schema, _of_fragment(fragment, rows))
@@ -394,11 +398,28 @@ def _of_buffer(name: str, layout: Format, content: pa.Buffer, how: Reading) -> P
     return _of_content(name, layout, lambda: pa.BufferReader(content), how)
 
 
+def _of_pipe(name: str, stream: IO[bytes], how: Reading, named: Format | None) -> Piece:
+    """Read a pipe; if neither an option nor its name determines the format, its bytes do."""
+    content = read_whole(stream).read_buffer()
+    layout, found = how.layout or named, layout_of(_beginning(content))
+    if layout is Format.ARROW and (found.is_csv or found is Format.JSON):
+        message = f"{name}: cannot be read as arrow: it begins like {found}; "
+        message += f"omit the format, or give {found}"
+        raise TidegateError(message)
+    return _of_buffer(name, layout or found, content, how)
+
+
+def _beginning(content: pa.Buffer) -> bytes:
+    return bytes(_decompressed(pa.BufferReader(content)).read(SNIFFED_BYTES))
+
+
 def _of_content(name: str, layout: Format, opener: Opener, how: Reading) -> Piece:
     """Open the table in a file."""
     with reading(name, layout):
-        if layout is Format.CSV:
-            return _of_csv(name, lambda: _decompressed(opener()), how)
+        if layout.is_csv:
+            dialect = how.csv.tab_separated() if layout is Format.TSV else how.csv
+            text = _as_utf8(lambda: _decompressed(opener()), how)
+            return _of_csv(name, text, replace(how, csv=dialect))
         content = opener()
         if layout is Format.PARQUET or (layout is Format.ARROW and _starts(content, ARROW_FILE)):
             of_format = DATASET_FORMATS[layout]()
@@ -407,10 +428,10 @@ def _of_content(name: str, layout: Format, opener: Opener, how: Reading) -> Piec
             dataset = ds.FileSystemDataset([fragment], schema, of_format)
             return Piece([name], layout, schema, dataset)
         if layout is Format.JSON and not how.streamed:
-            table = _json_table(lambda: _decompressed(opener()))
+            table = json_rows.table(lambda: _decompressed(opener()))
             return Piece([name], layout, table.schema, ds.InMemoryDataset(table))
         if layout is Format.JSON:
-            schema, rows = _json_blocks(lambda: _decompressed(opener()))
+            schema, rows = json_rows.blocks(lambda: _decompressed(opener()))
             return Piece([name], layout, schema, rows)
         reader = pa.ipc.open_stream(content)
         return Piece([name], layout, reader.schema, iter(reader))
@@ -422,7 +443,7 @@ def _of_content(name: str, layout: Format, opener: Opener, how: Reading) -> Piec
 def _of_csv(name: str, opener: Opener, how: Reading) -> Piece:
     if how.streamed:
         return _of_csv_blocks(name, opener, how.csv, {})
-    return _of_csv_table(name, opener, how.csv, csv_rows.table(opener, how.csv))
+    return _of_csv_table(name, opener, how.csv, *csv_rows.table(opener, how.csv))
 
 
 def _of_csv_blocks(
@@ -432,17 +453,20 @@ def _of_csv_blocks(
         with reading(name, Format.CSV):
             return _of_csv_blocks(name, opener, dialect, {**types, **more})
 
-    schema, rows = csv_rows.blocks(opener, dialect, types)
-    return Piece([name], Format.CSV, schema, rows, again)
+    columns, rows = csv_rows.blocks(opener, dialect, types)
+    return Piece([name], Format.CSV, columns.schema, rows, again, columns)
 
 
-def _of_csv_table(name: str, opener: Opener, dialect: Dialect, table: pa.Table) -> Piece:
+def _of_csv_table(
+    name: str, opener: Opener, dialect: Dialect, table: pa.Table, columns: Columns
+) -> Piece:
     def again(types: Mapping[str, pa.DataType]) -> Piece:
         with reading(name, Format.CSV):
             found = csv_rows.retyped(opener, dialect, table, types)
-        return _of_csv_table(name, opener, dialect, found)
+        return _of_csv_table(name, opener, dialect, found, replace(columns, schema=found.schema))
 
-    return Piece([name], Format.CSV, table.schema, ds.InMemoryDataset(table), again)
+    rows = ds.InMemoryDataset(table)
+    return Piece([name], Format.CSV, table.schema, rows, again, columns)
 
 
 def alike(found: Sequence[Piece]) -> list[Piece]:
@@ -472,15 +496,15 @@ def _with_types(piece: Piece, types: Mapping[str, pa.DataType]) -> Piece:
 def _common(guessed: Sequence[Piece], name: str) -> pa.DataType:
     """Return the type that a column of several CSV files would have in a single file."""
     kinds = [piece.schema.field(name).type for piece in guessed]
-    if (given := csv_rows.common_given(kinds)) is not None:
+    if (given := guesses.common_given(kinds)) is not None:
         return given
-    known = csv_rows.widened(kinds)
+    known = guesses.widened(kinds)
     is_kept = not any(isinstance(piece.rows, Iterator) for piece in guessed)
     # Some times in seconds exceed the range of nanoseconds.
     is_narrower = len({*kinds} - {pa.null()}) > 1 and getattr(known, "unit", None) == "ns"
     if known is not None and not (is_kept and is_narrower):
         return known
-    fitting = csv_rows.guesses_from(kinds) if is_kept else []
+    fitting = guesses.guesses_from(kinds) if is_kept else []
     return next((kind for kind in fitting if _all_fit(guessed, name, kind)), pa.string())
 
 
@@ -493,60 +517,25 @@ def _all_fit(guessed: Sequence[Piece], name: str, kind: pa.DataType) -> bool:
     return False
 
 
-# JSON lines
+# Text
 
 
-def _json_table(opener: Opener) -> pa.Table:
-    block = csv_rows.BLOCK_BYTES
-    while True:
-        try:
-            options = pyarrow.json.ReadOptions(block_size=block)
-            table = pyarrow.json.read_json(opener(), read_options=options)
-        except pa.ArrowInvalid as error:
-            block = csv_rows.larger_block(block, error)
-        else:
-            return table.cast(_with_times(table))
+def _as_utf8(opener: Opener, how: Reading) -> Opener:
+    """Return a function that opens a CSV file as UTF-8.
 
-
-def _json_blocks(opener: Opener) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Read JSON lines in blocks; the first block determines the column names and types."""
-    if not hasattr(pyarrow.json, "open_json"):
-        message = "this version of pyarrow cannot read JSON lines in blocks; "
-        message += "install pyarrow 20 or later, or omit the memory limit"
-        raise TidegateError(message)
-    block = csv_rows.BLOCK_BYTES
-    while True:
-        try:
-            first = _open_json(opener, block).read_next_batch()
-        except pa.ArrowInvalid as error:
-            block = csv_rows.larger_block(block, error)
-        else:
-            schema = _with_times(first)
-            return schema, _json_rows(opener, schema, block)
-
-
-def _json_rows(opener: Opener, schema: pa.Schema, block: int) -> Iterator[pa.RecordBatch]:
-    yield from csv_rows.growing_blocks(
-        lambda size: (batch.cast(schema) for batch in _open_json(opener, size)), block
-    )
-
-
-def _open_json(opener: Opener, block: int) -> pa.RecordBatchReader:
-    options = pyarrow.json.ReadOptions(block_size=block)
-    return pyarrow.json.open_json(opener(), read_options=options)
-
-
-def _with_times(rows: pa.Table | pa.RecordBatch) -> pa.Schema:
-    """Return the schema, with time types for string columns whose values are all times."""
-    schema = rows.schema
-    for place, field in enumerate(schema):
-        if pa.types.is_string(field.type) and rows.column(place).null_count < rows.num_rows:
-            for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
-                with suppress(pa.ArrowInvalid):
-                    rows.column(place).cast(kind)
-                    schema = schema.set(place, field.with_type(kind))
-                    break
-    return schema
+    If pyarrow reads the whole file, it does so on a separate thread, which must not call Python's
+    decoder when Python exits. The file is therefore decoded first.
+    """
+    name = how.csv.encoding
+    if name is None:
+        head = opener().read(2)
+        name = "utf-16" if head in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} else "utf-8"
+    if codecs.lookup(name).name == "utf-8":
+        return opener
+    if how.streamed:
+        return lambda: pa.transcoding_input_stream(opener(), name, "utf-8")
+    content = read_whole(pa.transcoding_input_stream(opener(), name, "utf-8")).read_buffer()
+    return lambda: pa.BufferReader(content)
 
 
 def _decompressed(content: pa.NativeFile) -> pa.NativeFile:

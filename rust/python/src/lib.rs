@@ -65,6 +65,7 @@ fn manual_of(name: &str) -> Option<&'static str> {
         "Operator.running" => Some(manual!(Operator.running)),
         "Source.push_async" => Some(manual!(Source.push_async)),
         "Digest.update" => Some(manual!(Digest.update)),
+        "Index.save" => Some(manual!(Index.save)),
         "Merge.index" => Some(manual!(Merge.index)),
         _ => None,
     }

@@ -12,8 +12,8 @@ from tidegate.cli.commands import parsing, running
 from tidegate.cli.commands.making import Asked, command
 from tidegate.cli.commands.options import (
     Checkpoint,
-    CsvNull,
     Explain,
+    FlushAfter,
     Follow,
     Force,
     Left,
@@ -28,7 +28,8 @@ from tidegate.cli.commands.options import (
     RightIndex,
     State,
     Traceback,
-    Types,
+    UntilEnd,
+    Verbose,
 )
 from tidegate.cli.tables import Limits
 from tidegate.io.files import STANDARD_STREAM
@@ -47,17 +48,16 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
     right_format: RightFormat = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Join two files and write the result to a third file, or print the plan."""
     parsing.check_limits(asked, None, follow=None)
     parsing.check_index(asked, right_index, follow=False)
-    inputs = parsing.sides(left, right, right_index, left_format, right_format, csv_null, types)
+    inputs = parsing.sides(left, right, right_index, left_format, right_format, asked)
     running.join(
         joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness)),
         out,
@@ -67,6 +67,7 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
         explain=explain,
         progress=progress,
         quiet=quiet,
+        verbose=verbose,
         traceback=traceback,
     )
 
@@ -83,20 +84,22 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     right_format: RightFormat = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     follow: Follow = False,
+    until_end: UntilEnd = False,
+    flush_after: FlushAfter = None,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Explain = False,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Join two files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
     parsing.check_index(asked, right_index, follow=follow)
-    inputs = parsing.sides(left, right, right_index, left_format, right_format, csv_null, types)
+    parsing.check_ends(flush_after, until_end=until_end, follow=follow)
+    inputs = parsing.sides(left, right, right_index, left_format, right_format, asked)
     job = joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
     if not follow:
@@ -109,6 +112,7 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
             explain=explain,
             progress=progress,
             quiet=quiet,
+            verbose=verbose,
             traceback=traceback,
         )
         return
@@ -117,6 +121,9 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
         following.joined(job, asked.lateness, asked.max_width),
         out,
         out_format,
+        manner=parsing.manner(
+            flush_after, until_end=until_end, verbose=verbose, progress=progress, quiet=quiet
+        ),
         keeping=keeping,
         force=force,
         explain=explain,

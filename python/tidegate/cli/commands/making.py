@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, get_type_hints
 
 import typer
 
 from tidegate import types
 from tidegate.cli.commands import parsing, running
+from tidegate.cli.commands.options import Csv
 from tidegate.options import Option, options_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Asked(Generic[QueryT_co]):
     """The query, and the values of those options that are not part of the query."""
 
     query: QueryT_co
+    csv: Csv
     memory_limit: str | None = None
     lateness: Length | None = None
     max_width: Length | None = None
@@ -62,16 +64,17 @@ def command(
 
     def made(work: Callable[..., None]) -> Callable[..., None]:
         def run(**given: Any) -> None:  # noqa: ANN401 - of any option
+            csv = taken(given)
             texts = {option.name: given.pop(option.name) for option in options}
             with running.failures_in_one_line(traceback=given["traceback"]):
                 values = {option.name: _read(option, texts[option.name]) for option in options}
                 beside = {name: values.pop(name) for name in BESIDE if name in values}
-                asked = Asked(query(**values), **beside)
+                asked = Asked(query(**values), csv, **beside)
             work(asked, **given)
 
         hints = get_type_hints(work, include_extras=True)
         own = [*inspect.signature(work).parameters.values()][1:]
-        own = [one.replace(annotation=hints[one.name]) for one in own]
+        own = [*(one.replace(annotation=hints[one.name]) for one in own), *of_csv()]
         inputs = [one for one in own if one.default is inspect.Parameter.empty]
         parameters = [
             *inputs,
@@ -86,6 +89,38 @@ def command(
         return run
 
     return made
+
+
+def with_csv(work: Callable[..., None]) -> Callable[..., None]:
+    """Return a subcommand with the options for CSV input, which it receives as `csv`."""
+
+    def run(**given: Any) -> None:  # noqa: ANN401 - of any option
+        work(csv=taken(given), **given)
+
+    hints = get_type_hints(work, include_extras=True)
+    own = [one for one in inspect.signature(work).parameters.values() if one.name != "csv"]
+    parameters = [*(one.replace(annotation=hints[one.name]) for one in own), *of_csv()]
+    named = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    run.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in named}
+    run.__doc__ = work.__doc__
+    return run
+
+
+def of_csv() -> list[inspect.Parameter]:
+    """Return the options for CSV input as parameters for typer."""
+    return [
+        inspect.Parameter(
+            f"csv_{name}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
+        )
+        for name, kind in get_type_hints(Csv, include_extras=True).items()
+    ]
+
+
+def taken(given: dict[str, Any]) -> Csv:
+    """Remove the options for CSV input from the arguments of a subcommand."""
+    names = get_type_hints(Csv)
+    return cast("Csv", {name: given.pop(f"csv_{name}") for name in names})
 
 
 def _read(option: Option, text: Any) -> Any:  # noqa: ANN401 - of any option

@@ -3,17 +3,21 @@
 import os
 import re
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
 import typer
 
 from tidegate.agg import Aggregate
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
+from tidegate.cli.commands.options import Csv
+from tidegate.cli.following import Manner
 from tidegate.cli.tables import IndexInput, Input, Output
 from tidegate.io.addresses import names_one_file
-from tidegate.io.csv_rows import type_named
+from tidegate.io.dialects import Dialect, DialectError, character
 from tidegate.io.files import STANDARD_STREAM, Format, format_of, writes_in_place
 from tidegate.types import IntervalNames, Within
 
@@ -37,21 +41,20 @@ def sides(  # noqa: PLR0913, PLR0917 - a parameter for each option
     right_index: str | None,
     left_format: Format | None,
     right_format: Format | None,
-    csv_null: list[str] | None,
-    types: list[str] | None,
+    asked: Any,  # noqa: ANN401 - of `making`
 ) -> tuple[Input, Input | IndexInput]:
     """Return LEFT, and RIGHT or the index that replaces it."""
     if right_index is None:
         if right is None:
             misused("RIGHT", "give the files with the right rows, or --right-index FILE")
-        return inputs(left, right, left_format, right_format, csv_null, types)
+        return inputs(left, right, left_format, right_format, asked)
     if right is not None:
         misused("--right-index", "replaces RIGHT; give only one of them")
     if right_format is not None:
         misused("--right-format", "does not apply to --right-index; omit one of them")
-    nulls = tuple(csv_null) if csv_null else ("",)
+    [dialect] = _dialects(asked.csv, [_times(asked.query)[0]])
     layout = _in_format(left, left_format, "--left-format")
-    return Input(left, layout, nulls, _types(types or [])), IndexInput(right_index)
+    return Input(left, layout, dialect), IndexInput(right_index)
 
 
 def check_index(asked: Any, right_index: str | None, *, follow: bool) -> None:  # noqa: ANN401 - of `making`
@@ -66,23 +69,81 @@ def check_index(asked: Any, right_index: str | None, *, follow: bool) -> None:  
         misused("--memory-limit", message + "omit this option, or give RIGHT instead")
 
 
-def inputs(  # noqa: PLR0913, PLR0917 - a parameter for each option
+def inputs(
     left: str,
     right: str,
     left_format: Format | None,
     right_format: Format | None,
-    csv_null: list[str] | None,
-    types: list[str] | None,
+    asked: Any,  # noqa: ANN401 - of `making`
 ) -> tuple[Input, Input]:
     """Return the inputs LEFT and RIGHT, with the options for input files."""
     if left == right == STANDARD_STREAM:
         misused("RIGHT", "only one of LEFT and RIGHT can be -; give a file name for the other")
-    nulls = tuple(csv_null) if csv_null else ("",)
-    given = _types(types or [])
+    of_left, of_right = _times(asked.query)
+    dialects = _dialects(asked.csv, [of_left, of_right])
     return (
-        Input(left, _in_format(left, left_format, "--left-format"), nulls, given),
-        Input(right, _in_format(right, right_format, "--right-format"), nulls, given),
+        Input(left, _in_format(left, left_format, "--left-format"), dialects[0]),
+        Input(right, _in_format(right, right_format, "--right-format"), dialects[1]),
     )
+
+
+def _times(query: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:  # noqa: ANN401 - any join
+    """Return the time columns of both sides of a join; a band join has none."""
+    if query.function == "band_join":
+        return (), ()
+    left, right = query.arguments["on"]
+    return (left, right) if query.function == "overlap_join" else ((left,), (right,))
+
+
+def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
+    """Return the dialect of each input, with its time columns.
+
+    An option that differs between inputs is given once for all of them, or once for each.
+    """
+    each = {
+        name: _each(name, cast("dict[str, list[str] | None]", csv)[name], len(times))
+        for name in ("delimiter", "names", "quote", "zone", "epoch_unit", "decimal", "encoding")
+    }
+    found = []
+    for at, of_input in enumerate(times):
+        given = {name: values[at] for name, values in each.items()}
+        try:
+            found.append(
+                Dialect(
+                    nulls=tuple(csv["null"] or [""]),
+                    types=_types(csv["types"] or []),
+                    delimiter=_character(given["delimiter"]),
+                    header=csv["header"],
+                    names=tuple((given["names"] or "").split(",")) if given["names"] else (),
+                    quote='"' if given["quote"] is None else character(given["quote"]),
+                    time_formats=tuple(csv["time_format"] or []),
+                    zone=given["zone"] or None,
+                    epoch_unit=given["epoch_unit"] or None,
+                    times=of_input if given["epoch_unit"] else (),
+                    decimal=given["decimal"] or ".",
+                    encoding=given["encoding"] or None,
+                    of_command=True,
+                )
+            )
+        except DialectError as error:
+            misused(f"--{error.option.replace('_', '-')}", error.reason)
+    return found
+
+
+def _character(text: str | None) -> str | None:
+    return character(text) if text else None
+
+
+def _each(name: str, values: list[str] | None, inputs: int) -> list[str | None]:
+    """Return the value of an option for each input."""
+    if not values:
+        return [None] * inputs
+    if len(values) == 1:
+        return [values[0]] * inputs
+    if len(values) != inputs:
+        option = f"--{name.replace('_', '-')}"
+        misused(option, f"expected one value, or one for each of the {inputs} inputs")
+    return [*values]
 
 
 def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
@@ -95,36 +156,33 @@ def _types(given: list[str]) -> tuple[tuple[str, str], ...]:
         name, kind = parts.groups()
         if name in found:
             misused("--types", f"column {name!r} is specified twice; specify it only once")
-        try:
-            type_named(kind)
-        except ValueError as error:
-            misused("--types", str(error))
         found[name] = kind
     return tuple(found.items())
 
 
 def listed(
-    names: list[str],
-    in_format: Format | None,
-    csv_null: list[str] | None,
-    types: list[str] | None,
+    names: list[str], in_format: Format | None, csv: Csv, on: str | None = None
 ) -> list[Input]:
     """Return the inputs with these names, with the options for input files."""
-    nulls = tuple(csv_null) if csv_null else ("",)
-    given = _types(types or [])
-    return [Input(name, _in_format(name, in_format, "--in-format"), nulls, given) for name in names]
+    dialects = _dialects(csv, [() if on is None else (on,)] * len(names))
+    return [
+        Input(name, _in_format(name, in_format, "--in-format"), dialect)
+        for name, dialect in zip(names, dialects, strict=True)
+    ]
 
 
 def _in_format(name: str, given: Format | None, option: str) -> Format | None:
     """Return the format of an input, or None if each file's extension determines it."""
-    is_one_file = name == STANDARD_STREAM or names_one_file(name)
-    return _format(name, given, option) if is_one_file else given
+    if name == STANDARD_STREAM or not names_one_file(name) or Path(name).is_fifo():
+        # The first bytes of a pipe determine its format.
+        return given or (None if name == STANDARD_STREAM else format_of(name))
+    return _format(name, given, option)
 
 
 def _format(name: str, given: Format | None, option: str) -> Format:
     layout = given or format_of(name)
     if layout is None:
-        misused(option, f"{name} has no known extension; use parquet, csv, arrow or jsonl")
+        misused(option, f"{name} has no known extension; use parquet, csv, tsv, arrow or jsonl")
     return layout
 
 
@@ -137,7 +195,7 @@ def output(
     if out == STANDARD_STREAM:
         misused("--partition-by", "needs a folder; give its name, as in -o pairs/")
     layout = given or Format.PARQUET
-    if layout is Format.JSON:
+    if layout in {Format.JSON, Format.TSV}:
         misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
 
@@ -155,6 +213,9 @@ def out_layout(
     """Return the format of OUT, and check that OUT can be written in this format."""
     is_folder = out.endswith(("/", os.sep))
     layout = Format.PARQUET if is_folder and given is None else _format(out, given, "--format")
+    if out == STANDARD_STREAM and given is None and sys.stdout.isatty():
+        # A terminal shows text.
+        layout = Format.CSV
     if is_folder and (layout is not Format.PARQUET or state is None):
         misused("OUT", FOLDER)
     if follow and layout is Format.PARQUET and not is_folder:
@@ -194,6 +255,27 @@ def check_limits(asked: Any, state: str | None, *, follow: bool | None) -> None:
         misused("--memory-limit", message)
 
 
+def check_ends(flush_after: str | None, *, until_end: bool, follow: bool) -> None:
+    """Check the options that determine when growing files end."""
+    if until_end and not follow:
+        misused("--until-end", NEEDS_FOLLOW)
+    if flush_after is not None and not follow:
+        misused("--flush-after", NEEDS_FOLLOW)
+
+
+def manner(
+    flush_after: str | None, *, until_end: bool, verbose: bool, progress: bool | None, quiet: bool
+) -> Manner:
+    """Combine the options for following files."""
+    shown = sys.stderr.isatty() if progress is None else progress
+    return Manner(
+        until_end=until_end,
+        flush_after_s=None if flush_after is None else _seconds(flush_after, "--flush-after"),
+        is_verbose=verbose,
+        shows_progress=shown and not quiet,
+    )
+
+
 def check_one_file(partition_by: list[str] | None) -> None:
     """Reject --partition-by, which --follow does not support."""
     if partition_by:
@@ -208,18 +290,18 @@ def keeping(state: str | None, checkpoint: str | None) -> Keeping | None:
         if checkpoint is not None:
             misused("--checkpoint", "needs --state; add --state FILE, or omit --checkpoint")
         return None
-    return Keeping(state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint))
+    return Keeping(
+        state, CHECKPOINT_S if checkpoint is None else _seconds(checkpoint, "--checkpoint")
+    )
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, option: str) -> float:
     """Convert a duration, such as 10s, 500ms or 1h30m, to seconds."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
     parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     seconds = sum(float(number) * units[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != text or seconds <= 0:
-        misused(
-            "--checkpoint", f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}"
-        )
+        misused(option, f"expected a duration above 0, such as 10s or 1m; found {text!r:.80}")
     return seconds
 
 

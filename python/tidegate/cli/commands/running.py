@@ -24,6 +24,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     explain: bool,
     progress: bool | None,
     quiet: bool,
+    verbose: bool,
     traceback: bool,
 ) -> None:
     """Join two files and write the result to a third file, or print the plan."""
@@ -35,7 +36,7 @@ def join(  # noqa: PLR0913 - a parameter for each option
     output = parsing.output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with failures_in_one_line(traceback=traceback):
-        counts = joining.run(job, output, show_progress=shown and not quiet)
+        counts = joining.run(job, output, show_progress=shown and not quiet, verbose=verbose)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -45,6 +46,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     out: str,
     out_format: Format | None,
     *,
+    manner: following.Manner,
     keeping: Keeping | None,
     force: bool,
     explain: bool,
@@ -60,7 +62,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
     state = None if keeping is None else keeping.state
     output = Output(out, parsing.out_layout(out, out_format, state, follow=True), force=force)
     with failures_in_one_line(traceback=traceback):
-        counts = following.run(work, output, keeping=keeping)
+        counts = following.run(work, output, manner, keeping=keeping)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 

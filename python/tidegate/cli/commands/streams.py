@@ -8,10 +8,11 @@ import typer
 from tidegate._tidegate import AggregationQuery
 from tidegate.cli import aggregating, digesting, following, merging
 from tidegate.cli.commands import parsing, running
-from tidegate.cli.commands.making import Asked, command
+from tidegate.cli.commands.making import Asked, command, with_csv
 from tidegate.cli.commands.options import (
     Checkpoint,
-    CsvNull,
+    Csv,
+    FlushAfter,
     Follow,
     Force,
     Out,
@@ -22,7 +23,8 @@ from tidegate.cli.commands.options import (
     State,
     Threads,
     Traceback,
-    Types,
+    UntilEnd,
+    Verbose,
 )
 from tidegate.cli.tables import Limits
 from tidegate.io.files import STANDARD_STREAM, Format
@@ -40,22 +42,20 @@ def _merged(  # noqa: PLR0913 - a parameter for each option
     ] = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Merge files in time order."""
     if files.count(STANDARD_STREAM) > 1:
         parsing.misused("FILE", "only one of the files can be -; give file names for the others")
-    job = merging.Job(
-        parsing.listed(files, in_format, csv_null, types), lateness=asked.lateness, **asked.query
-    )
+    inputs = parsing.listed(files, in_format, asked.csv, asked.query["on"])
+    job = merging.Job(inputs, lateness=asked.lateness, **asked.query)
     output = parsing.output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with running.failures_in_one_line(traceback=traceback):
-        counts = merging.run(job, output, show_progress=shown and not quiet)
+        counts = merging.run(job, output, show_progress=shown and not quiet, verbose=verbose)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -74,9 +74,9 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     ] = None,
     out_format: OutFormat = None,
     partition_by: PartitionBy = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     follow: Follow = False,
+    until_end: UntilEnd = False,
+    flush_after: FlushAfter = None,
     state: State = None,
     checkpoint: Checkpoint = None,
     explain: Annotated[
@@ -85,13 +85,15 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     ] = False,
     progress: Progress = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     traceback: Traceback = False,
 ) -> None:
     """Aggregate files, once or while they grow, or print the plan."""
     if streams.count(STANDARD_STREAM) > 1:
         parsing.misused("STREAMS", "only one of the files can be -; give file names for the others")
     parsing.check_limits(asked, state, follow=follow)
-    inputs = parsing.listed(streams, in_format, csv_null, types)
+    parsing.check_ends(flush_after, until_end=until_end, follow=follow)
+    inputs = parsing.listed(streams, in_format, asked.csv, asked.query.on)
     job = aggregating.Job(inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
     if follow:
@@ -100,6 +102,9 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
             following.aggregated(job, asked.lateness),
             out,
             out_format,
+            manner=parsing.manner(
+                flush_after, until_end=until_end, verbose=verbose, progress=progress, quiet=quiet
+            ),
             keeping=keeping,
             force=force,
             explain=explain,
@@ -115,7 +120,7 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     output = parsing.output(out, out_format, partition_by, force=force)
     shown = sys.stderr.isatty() if progress is None else progress
     with running.failures_in_one_line(traceback=traceback):
-        counts = aggregating.run(job, output, show_progress=shown and not quiet)
+        counts = aggregating.run(job, output, show_progress=shown and not quiet, verbose=verbose)
         if not quiet:
             typer.echo(f"tidegate: {counts}", err=True)
 
@@ -129,6 +134,7 @@ def _aggregation(size: Any, session: Any, **arguments: Any) -> AggregationQuery:
 aggregate = command("aggregate", _aggregation)(_aggregated)
 
 
+@with_csv
 def digest(  # noqa: PLR0913 - a parameter for each option
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, or -.")],
     *,
@@ -138,15 +144,14 @@ def digest(  # noqa: PLR0913 - a parameter for each option
     in_format: Annotated[
         Format | None, typer.Option(help="Format of FILEs.", show_default="by their extensions")
     ] = None,
-    csv_null: CsvNull = None,
-    types: Types = None,
     threads: Threads = None,
+    csv: Csv,
     traceback: Traceback = False,
 ) -> None:
     """Print the digest of each file as soon as the file has been read."""
     if files.count(STANDARD_STREAM) > 1:
         parsing.misused("FILE", "only one of the files can be -; give file names for the others")
-    inputs = parsing.listed(files, in_format, csv_null, types)
+    inputs = parsing.listed(files, in_format, csv)
     with running.failures_in_one_line(traceback=traceback):
         for given in inputs:
             of_rows = digesting.run(given, ordered=not unordered, threads=threads)

@@ -11,7 +11,8 @@ Exit codes:
 """
 
 EXTENSIONS = (
-    ".parquet .pq; .csv .csv.gz .csv.zst; .jsonl .jsonl.gz .jsonl.zst .ndjson; "
+    ".parquet .pq; .csv .csv.gz .csv.zst; .tsv .tsv.gz .tsv.zst; "
+    ".jsonl .jsonl.gz .jsonl.zst .ndjson; "
     ".arrow .ipc .feather (Arrow file); .arrows (Arrow stream)"
 )
 
@@ -43,19 +44,22 @@ it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
 has written. --on and --by then only need the names of LEFT's columns.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
-streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows are written in
-time order. Rows that are late by more than --lateness are omitted and counted. If the type of a CSV
-column is not listed in --types, it is inferred from the lines present at the start. If a file is
-renamed, it is read to the end. Then the new file with the original name is read. If a file is
-truncated, overwritten, removed or replaced, the command fails.
+streams with an end mark have an end. --until-end stops at the present ends of the files,
+--flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
+Rows are written in time order. Rows that are late by more than --lateness are omitted and counted.
+If the type of a CSV column is not listed in --types, it is inferred from the lines present at the
+start; with --state, the command can be run again with other --types. If a file is renamed, it is
+read to the end. Then the new file with the original name is read. If a file is truncated,
+overwritten, removed or replaced, the command fails.
 
 With --state FILE, each row is written to OUT exactly once, even if Ctrl-C, an error, a kill signal,
 a power failure or a full disk ends a run. Run the same command again to resume from the last
@@ -143,8 +147,9 @@ its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
 has written. --on and --by then only need the names of LEFT's columns.
@@ -199,8 +204,9 @@ name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
 has written.
@@ -234,8 +240,9 @@ The output file appears under its name once it is complete.
 
 LEFT and RIGHT are files, folders, quoted patterns such as 'trades/*.parquet', URLs such as
 s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
-extension: {EXTENSIONS}. Standard input and output are Arrow streams, unless an
-option specifies another format.
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
 has written, best with --on START,END. --on and --by then only need the names of LEFT's columns.
@@ -270,19 +277,22 @@ since its last row. Result rows are ordered by window, then by key.
 STREAMS can be files, folders, quoted patterns such as 'trades/*.parquet', and URLs such as
 s3://bucket/trades/. All STREAMS must have the same columns, and their rows may be in any order. Use
 - for standard input or output. The format is determined by the extension:
-{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
-specifies another format.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
 no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
-and Arrow streams with an end mark have an end. Ctrl-C stops the command with exit code 0. Rows that
-are late by more than --lateness are omitted and counted. If the type of a CSV column is not listed
-in --types, it is inferred from the lines present at the start. If a file is renamed, it is read to
-the end. Then the new file with the original name is read. If a file is truncated, overwritten,
-removed or replaced, the command fails.
+and Arrow streams with an end mark have an end. --until-end stops at the present ends of the files,
+--flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
+Rows that are late by more than --lateness are omitted and counted. If the type of a CSV column is
+not listed in --types, it is inferred from the lines present at the start; with --state, the command
+can be run again with other --types. If a file is renamed, it is read to the end. Then the new file
+with the original name is read. If a file is truncated, overwritten, removed or replaced, the
+command fails.
 
 With --state FILE, each window is written to OUT exactly once, even if Ctrl-C, an error, a kill
 signal, a power failure or a full disk ends a run. Run the same command again to resume from the
@@ -362,9 +372,11 @@ memory. OUT appears under its name once it is complete.
 
 FILEs can be files, folders, quoted patterns such as 'logs/*.csv', and URLs such as
 s3://bucket/logs/. Use - for standard input or output. The format is determined by the extension:
-{EXTENSIONS}. Standard input and output are Arrow streams, unless an option
-specifies another format. The types of CSV and JSON columns not listed in --types are inferred from
-the file's first megabyte. Pipes and standard input are read completely before the merge begins.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format. The types of CSV and JSON columns not
+listed in --types are inferred from the file's first megabyte. Pipes and standard input are read
+completely before the merge begins.
 
 \b
 Examples:
@@ -393,9 +405,9 @@ Python function tidegate.digest returns the same digest.
 A FILE is a file, a folder, a quoted pattern such as 'trades/*.parquet', or a URL such as
 s3://bucket/trades/. The files of a folder or pattern are read one after the other, as one table.
 One FILE may be - for standard input. The format is determined by the extension:
-{EXTENSIONS}. Standard input is an Arrow stream, unless an option specifies
-another format. The types of CSV columns are inferred from the values, so they may differ from the
-original types.
+{EXTENSIONS}.
+The first bytes of a pipe determine its format. The types of CSV columns are inferred from the
+values, so they may differ from the original types.
 
 \b
 Examples:

@@ -6,7 +6,7 @@ use super::{AsOf, Rounds, Toward, grouped};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join_in;
 use crate::matches::{MAX_ROWS, Matches, Run};
-use crate::order::{IndexedRows, JoinColumns, Part, Search, are_sorted};
+use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart, are_sorted};
 
 /// The number of left rows whose partners are searched for together, in each direction.
 const BLOCK: usize = 16;
@@ -142,7 +142,12 @@ impl Block<'_> {
     }
 
     /// Replaces the partners that are not as near as those in a part.
-    fn compare(&self, part: &Part<'_>, toward: Toward, nearest: &mut [Option<(u128, u32)>; BLOCK]) {
+    fn compare(
+        &self,
+        part: &SearchedPart<'_>,
+        toward: Toward,
+        nearest: &mut [Option<(u128, u32)>; BLOCK],
+    ) {
         let places = self.places(part, toward);
         for ((nearest, place), &ts) in nearest.iter_mut().zip(places).zip(self.ts) {
             let Some(place) = place else { continue };
@@ -157,7 +162,7 @@ impl Block<'_> {
     }
 
     /// Returns the position of the first row found when moving in one direction from each row.
-    fn places(&self, part: &Part<'_>, toward: Toward) -> [Option<u32>; BLOCK] {
+    fn places(&self, part: &SearchedPart<'_>, toward: Toward) -> [Option<u32>; BLOCK] {
         let mut searches = [Search::default(); BLOCK];
         for (at, &ts) in self.ts.iter().enumerate() {
             let whole = ts.div_euclid(self.factor);

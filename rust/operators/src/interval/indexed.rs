@@ -8,7 +8,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::sweep;
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{MAX_ROWS, Matches, RowLists, Run};
-use crate::order::{IndexedRows, JoinColumns, Part, Search, are_sorted};
+use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart, are_sorted};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
 
@@ -179,7 +179,7 @@ impl<R: LeftReach> LeftReach for Coarse<'_, R> {
 /// Searches for the matches of each left row in a part.
 fn searched(
     left: &[i64],
-    part: &Part<'_>,
+    part: &SearchedPart<'_>,
     reach: &impl LeftReach,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
@@ -245,7 +245,7 @@ fn listed(
 /// Returns the matches of up to [`BLOCK`] left rows in a part.
 fn search_block(
     left: &[i64],
-    part: &Part<'_>,
+    part: &SearchedPart<'_>,
     reach: &impl LeftReach,
     rows: Range<usize>,
 ) -> [Run; BLOCK] {

@@ -27,7 +27,7 @@ pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
 pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
-pub(crate) use parts::Part;
+pub(crate) use parts::SearchedPart;
 pub use parts::{IndexPart, IndexedRows, SEARCHED};
 pub(crate) use search::Search;
 pub(crate) use sort::sort_groups;

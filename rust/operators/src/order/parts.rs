@@ -49,7 +49,7 @@ pub struct IndexPart<'a> {
 /// ```
 #[derive(Debug)]
 pub struct IndexedRows<'a> {
-    parts: Vec<Part<'a>>,
+    parts: Vec<SearchedPart<'a>>,
     rows: usize,
 }
 
@@ -65,7 +65,7 @@ impl<'a> IndexedRows<'a> {
             assert!(part.expired <= part.rows.rows(), "expired rows are rows");
             let first = rows;
             rows += part.rows.rows() - part.expired;
-            Part {
+            SearchedPart {
                 groups: part.rows.groups(),
                 key_count: part.rows.key_count(),
                 first,
@@ -88,7 +88,7 @@ impl<'a> IndexedRows<'a> {
     }
 
     /// Returns the only part, if there is a single part of which no row has expired.
-    pub(crate) fn whole(&self) -> Option<&Part<'a>> {
+    pub(crate) fn whole(&self) -> Option<&SearchedPart<'a>> {
         match &self.parts[..] {
             [part] if part.expired == 0 => Some(part),
             _ => None,
@@ -96,20 +96,20 @@ impl<'a> IndexedRows<'a> {
     }
 
     /// The parts, in row order.
-    pub(crate) fn parts(&self) -> &[Part<'a>] {
+    pub(crate) fn parts(&self) -> &[SearchedPart<'a>] {
         &self.parts
     }
 
     /// Panics unless there is a key in every part for each of `left_rows` left rows.
     pub(crate) fn check(&self, left_rows: usize) {
-        let fits = |part: &Part| part.left_keys.is_none_or(|keys| keys.len() == left_rows);
+        let fits = |part: &SearchedPart| part.left_keys.is_none_or(|keys| keys.len() == left_rows);
         assert!(self.parts.iter().all(fits), "a key a time");
     }
 }
 
 /// A part of an index.
 #[derive(Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct SearchedPart<'a> {
     pub(crate) groups: Groups<'a>,
     pub(crate) key_count: usize,
     /// The row number in the index of the part's first row that has not expired.
@@ -119,7 +119,7 @@ pub(crate) struct Part<'a> {
     pub(crate) left_keys: Option<&'a [u32]>,
 }
 
-impl Part<'_> {
+impl SearchedPart<'_> {
     /// Returns the positions of the rows that have the key of a left row, including expired ones.
     pub(crate) fn positions(&self, left: usize) -> Range<u32> {
         match self.left_keys.map_or(0, |keys| keys[left]) {

@@ -36,7 +36,7 @@ use super::IntervalColumns;
 use super::tree::{EndSearch, EndTree, FoundEnds};
 use crate::driver::{Driver, Stopped};
 use crate::matches::{Matches, RowLists};
-use crate::order::{IndexedRows, Part, Search};
+use crate::order::{IndexedRows, Search, SearchedPart};
 
 /// The number of left rows whose partners are searched for together.
 const BLOCK: usize = 16;
@@ -209,7 +209,7 @@ struct IndexedOverlap<'a> {
 
 impl<'a> IndexedOverlap<'a> {
     /// Returns the parts with their ends.
-    fn parts(&self) -> impl Iterator<Item = (&'a Part<'a>, (&'a EndTree, i64))> {
+    fn parts(&self) -> impl Iterator<Item = (&'a SearchedPart<'a>, (&'a EndTree, i64))> {
         self.right.rows.parts().iter().zip(self.right.ends.iter().copied())
     }
 

@@ -127,9 +127,9 @@ impl Index {
     }
 
     #[doc = manual!(Index.append)]
-    fn append(&self, rows: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn append(&self, table: &Bound<'_, PyAny>) -> PyResult<()> {
         let latest = self.latest.clone();
-        checked(rows, "rows", self.threads, move |rows, driver| {
+        checked(table, "table", self.threads, move |rows, driver| {
             latest.update(|table| table.appended(&rows, driver))
         })
     }

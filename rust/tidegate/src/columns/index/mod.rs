@@ -28,7 +28,7 @@ use crate::columns::table::{Table, column};
 use crate::columns::time::{self, Bound, Int64s, Unit};
 use crate::columns::type_name::TypeName;
 use crate::{Error, Result, shown};
-use saved::Unverified;
+use saved::SectionCheck;
 pub use saved::open_index;
 
 /// A part is merged with the rows after it if it has fewer than this many times as many rows.
@@ -120,7 +120,7 @@ struct Part {
     /// The time or start of the last row, or the earliest possible time if there are no rows.
     latest: i64,
     /// The parts of a file that are checked before they are used.
-    unverified: Option<Arc<Unverified>>,
+    unverified: Option<Arc<SectionCheck>>,
 }
 
 impl Part {

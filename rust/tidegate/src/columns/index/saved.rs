@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::order::SideIndex;
 use tidegate_operators::overlap::EndTree;
-use tidegate_operators::rows::NO_KEY;
 use tidegate_structures::memory::file_map::FileMap;
 use tidegate_structures::memory::pages::Pages;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -40,7 +39,6 @@ use super::{IndexColumns, Part, TableIndex};
 use crate::columns::keys::KeyLookup;
 use crate::columns::table::Table;
 use crate::columns::time;
-use crate::results::gather::Column;
 use crate::{Error, Result};
 
 const MAGIC: &[u8; 16] = b"tidegate index\r\n";
@@ -78,14 +76,14 @@ struct Section {
 
 /// Sections of an index whose checksums are compared before they are used.
 #[derive(Debug)]
-pub(super) struct Unverified {
+pub(super) struct SectionCheck {
     name: String,
     file: FileMap,
     sections: Vec<Section>,
     is_intact: OnceLock<bool>,
 }
 
-impl Unverified {
+impl SectionCheck {
     /// Compares the checksums, unless this has already been done.
     pub(super) fn verify(&self, driver: &Driver) -> Result<()> {
         let is_intact = match self.is_intact.get() {
@@ -189,7 +187,7 @@ impl Table {
         part.verify(driver)?;
         let keys = match &part.keys {
             Some(lookup) if lookup.span().is_none() => {
-                Some(keys_of(self, lookup, (&columns, &part.rows), driver)?)
+                Some(keys_of(self, lookup, &columns.by, driver)?)
             }
             _ => None,
         };
@@ -279,34 +277,23 @@ impl Table {
     }
 }
 
-/// Returns the keys in the order of their numbers.
-fn keys_of(
-    table: &Table,
-    lookup: &KeyLookup,
-    (columns, rows): (&IndexColumns, &SideIndex),
-    driver: &Driver,
-) -> Result<Table> {
-    let row_of = |place: u32| match rows.numbers() {
-        Some(numbers) => numbers[place as usize],
-        None => place,
-    };
-    let starts = rows.starts();
-    let first: Vec<u32> = if starts.is_sorted_by(|start, next| start < next) {
-        starts[..starts.len() - 1].iter().map(|&place| row_of(place)).collect()
-    } else {
-        // All rows of a key lack a start or an end.
-        let mut first = vec![0; rows.key_count()];
-        let numbers = lookup.own_numbers(table, driver)?;
-        let keyed = numbers.iter().zip(0..).filter(|(number, _)| **number != NO_KEY);
-        keyed.for_each(|(&number, row)| first[number as usize] = row);
-        first
-    };
-    let by = &columns.by;
+/// Returns the keys in the order of their numbers, which is that of their first rows.
+fn keys_of(table: &Table, lookup: &KeyLookup, by: &[usize], driver: &Driver) -> Result<Table> {
+    let mut first = Vec::with_capacity(lookup.count());
+    for (&number, row) in lookup.own_numbers(table, driver)?.iter().zip(0..) {
+        // A row without a key has a larger number than all keys.
+        if number as usize == first.len() {
+            first.push(row);
+        }
+    }
     let fields = by.iter().map(|&at| table.schema().field(at).clone()).collect::<Vec<Field>>();
     let schema = Arc::new(Schema::new(fields));
-    let columns = by.iter().map(|&at| Column::new(table, at).gather(&first));
-    let batch = RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)?;
-    Table::of_valid("keys", schema, vec![batch])
+    let keys = table.batches().iter().map(|batch| {
+        let columns = by.iter().map(|&at| batch.column(at).clone()).collect();
+        Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    });
+    let keys = Table::of_valid("keys", schema.clone(), keys.collect::<Result<_>>()?)?;
+    keys.taken(&first)
 }
 
 /// Encodes a table as an IPC stream. Each message, with its body, is passed to `each`.
@@ -358,7 +345,7 @@ pub fn open_index(path: &Path, verify: bool, driver: &Driver) -> Result<Table> {
         return Err(foreign(&name));
     }
     let file = FileMap::open(&file).map_err(failed)?;
-    Opening { name, trailer: Value::Null, file }.table(verify, driver)
+    IndexFile { name, trailer: Value::Null, file }.table(verify, driver)
 }
 
 fn foreign(name: &str) -> Error {
@@ -368,13 +355,13 @@ fn foreign(name: &str) -> Error {
     ))
 }
 
-struct Opening {
+struct IndexFile {
     name: String,
     file: FileMap,
     trailer: Value,
 }
 
-impl Opening {
+impl IndexFile {
     fn damaged(&self, what: &str) -> Error {
         damaged(&self.name, what)
     }
@@ -448,7 +435,7 @@ impl Opening {
         {
             return Err(self.damaged("its sections do not fit each other"));
         }
-        let unverified = Unverified {
+        let unverified = SectionCheck {
             name: self.name.clone(),
             file: self.file.clone(),
             sections: large,
