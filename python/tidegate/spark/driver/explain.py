@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegralType
 
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.jobs import recorded
@@ -103,16 +104,17 @@ def index_described(plan: IndexPlan) -> str:
     """Describe the join of a DataFrame with an index."""
     threads = int(plan.left.sparkSession.conf.get("spark.task.cpus", "1") or "1")
     query = plan.query.replace(threads=threads)
-    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index).explanation
+    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index)
     size = f"{plan.file.size:,} bytes"
     emitted = ["  emitted    in the micro-batch in which the left row arrives"]
     lines = [
-        native,
+        native.explanation,
         f"  sent       left {', '.join(plan.sent)}",
         f"  ties       {_OF_INDEX}",
         *_jobs([]),
         f"  filters    {_FILTERS}",
         f"  right      {plan.file.path}, {plan.index.rows:,} rows, {size}; each worker maps it",
+        of_index(query, native, plan.index),
         "  placed     left rows stay in their partitions",
         *(emitted if plan.left.isStreaming else []),
         "  because    the right side is an index",

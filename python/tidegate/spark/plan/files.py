@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 import tidegate
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.calls.inputs import elsewhere, listed, names
 from tidegate.slices import aggregation, indexed, join
 from tidegate.slices.footers import Source
@@ -127,7 +128,7 @@ def of_paths(
     if isinstance(of_right, tidegate.Index):
         native = query.plan(left.schema, of_right)
         check_asked(native.schema)
-        tasks = _made(lambda: indexed.planned(query, left, of_right, division.target))
+        tasks = _made(lambda: indexed.planned(query, left, of_right, division.target, of_index))
     else:
         right = elsewhere(lambda: Source.of(of_right, "right"))
         native = query.plan(left.schema, right.schema)
