@@ -191,21 +191,24 @@ def test_files_are_joined_by_tasks_and_written(spark, index, tmp_path):
     plan = tidegate.spark.explain(tidegate.spark.asof_join, path, index, **ASOF)
     assert "cut between row groups" in plan
     assert f"  right      {index.path}, 5 rows, " in plan
-    assert "the order of the files or the index" in plan
+    assert "  ties       right rows with equal times are in the order of the index" in plan
+    assert "  placed     each Spark task reads left row groups; no rows are shuffled" in plan
 
 
 def test_the_plan_is_explained_and_has_no_shuffle(frame, index):
     plan = tidegate.spark.explain(tidegate.spark.asof_join, frame, index, **ASOF)
     size = f"{index.path.stat().st_size:,}"
-    assert plan.splitlines()[-7:] == [
+    assert plan.splitlines()[-8:] == [
         "  sent       left at, ticker, Venue",
         "  ties       right rows with equal times are in the order of the index",
         "  jobs       none before the result is used",
-        plan.splitlines()[-4],
+        plan.splitlines()[-5],
         f"  right      {index.path}, 5 rows, {size} bytes; each worker maps it",
+        plan.splitlines()[-3],
         "  placed     left rows stay in their partitions",
         "  because    the right side is an index",
     ]
+    assert "  index      5 rows: up to " in plan
     found = tidegate.spark.asof_join(frame, index, **ASOF)
     steps = found._jdf.queryExecution().executedPlan().toString()
     assert "tidegate_index_join" in steps

@@ -101,10 +101,11 @@ def test_tasks_divide_left_rows_between_row_groups(files):
     assert [task.run().read_all()["bid"].to_pylist() for task in plan.tasks] == [[7, None], [9, 8]]
     path = files / "quotes.index"
     lines = plan.explain().splitlines()
-    assert lines[-3].startswith("  tasks      2, cut between row groups; the largest reads ")
-    assert lines[-2].startswith("  left       1 file, 2 row groups, 4 rows, ")
+    assert lines[-4].startswith("  tasks      2, cut between row groups; the largest reads ")
+    assert lines[-3].startswith("  left       1 file, 2 row groups, 4 rows, ")
     size = f"{path.stat().st_size:,}"
-    assert lines[-1] == f"  right      {path}, 4 rows, {size} bytes; each process maps it"
+    assert lines[-2] == f"  right      {path}, 4 rows, {size} bytes; each process maps it"
+    assert lines[-1].startswith("  index      4 rows: up to ")
 
 
 def test_tasks_of_a_dataset_read_only_its_row_groups(files):

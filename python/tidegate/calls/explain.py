@@ -59,7 +59,7 @@ def of_join(
         plan = query.plan(*map(inputs.columns_of, sides))
     lines = [plan.explanation.rstrip("\n")]
     if isinstance(right, _tidegate.Index):
-        lines.append(_of_index(query, plan, right))
+        lines.append(of_index(query, plan, right))
     tables = [side for side in sides if isinstance(side, inputs.OpenTable)]
     are_files = in_batches and len(tables) == len(sides)
     if limits is not None:
@@ -75,7 +75,7 @@ def of_join(
     return "\n".join(lines)
 
 
-def _of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index) -> str:
+def of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index) -> str:
     """Explain how a join uses an index."""
     by_rows = query.function == "window_join" and (
         plan.time is None or plan.time[1] == (None, None) or query.arguments["algorithm"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.calls import functions
-from tidegate.calls.explain import JOINS, bound
+from tidegate.calls.explain import JOINS, bound, of_index
 from tidegate.calls.index import Index, with_names_of
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def tasks(
         left, right = given.pop("left"), given.pop("right")
         query = JOINS[function](**given)
         if isinstance(right, Index):
-            return elsewhere(lambda: indexed.planned(query, left, right, size))
+            return elsewhere(lambda: indexed.planned(query, left, right, size, of_index))
         return elsewhere(lambda: join.planned(query, left, right, size, folder))
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)

@@ -21,7 +21,7 @@ from tidegate.slices.footers import Source
 from tidegate.slices.plan import Call, Portions, TaskPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
@@ -125,8 +125,21 @@ def check_rows(query: JoinQuery, index: tidegate.Index, plan: JoinPlan) -> None:
     query.batches(left.empty_table(), empty).close()
 
 
-def planned(query: JoinQuery, left: object, index: tidegate.Index, target: Target) -> TaskPlan:
+def planned(
+    query: JoinQuery,
+    left: object,
+    index: tidegate.Index,
+    target: Target,
+    told: Callable[[JoinQuery, JoinPlan, tidegate.Index], str],
+) -> TaskPlan:
     """Divide a join with an index into tasks.
+
+    Args:
+        query: The join.
+        left: The left input.
+        index: The right side.
+        target: The number of bytes that each task should read.
+        told: Returns the line that explains how a join uses an index.
 
     Raises:
         TidegateError: The left input does not consist of Parquet files, or the index is not that of
@@ -141,11 +154,10 @@ def planned(query: JoinQuery, left: object, index: tidegate.Index, target: Targe
     reads = _divided(groups, bytes_per_slice(target, [groups]))
     starts = np.cumsum(groups.rows) - groups.rows
     cut = starts[reads.start[1:-1]]
-    note = (
-        f"  right      {file.path}, {index.rows:,} rows, {file.size:,} bytes; each process maps it"
-    )
+    size = f"{index.rows:,} rows, {file.size:,} bytes"
+    notes = [f"  right      {file.path}, {size}; each process maps it", told(query, plan, index)]
     identity = pickle.dumps(query) + file.identity
-    call = Call(plan.schema, plan.explanation, identity, IndexWork(query, file), notes=[note])
+    call = Call(plan.schema, plan.explanation, identity, IndexWork(query, file), notes=notes)
     return TaskPlan(call, cut, [Portions(source, groups, tuple(columns), reads)])
 
 

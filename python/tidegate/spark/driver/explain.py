@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegralType
 
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.jobs import recorded
@@ -45,6 +46,7 @@ _PARTIAL = "right rows that match all left rows of a slice are sent as one row p
 _FILTERS = (
     "where() and select() after a join are not pushed down; use them, or columns=, before the join"
 )
+_OF_INDEX = "right rows with equal times are in the order of the index"
 _AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
@@ -85,11 +87,12 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     stages = len(plan.tasks.stages) - 1
     lines = [plan.tasks.explain()]
     if way is None:
-        ties = "rows with equal times are in the order of the files or the index"
+        ties = _OF_INDEX if plan.has_index else "rows with equal times are in file order"
     if ties is not None:
         lines.append(f"  ties       {ties}")
     lines += _jobs([f"prepare files in {stages} stage{'s' * (stages > 1)}"] if stages else [])
-    lines.append("  placed     each Spark task reads the rows of its slice; no rows are shuffled")
+    reads = "left row groups" if plan.has_index else "the rows of its slice"
+    lines.append(f"  placed     each Spark task reads {reads}; no rows are shuffled")
     if way is None:
         return "\n".join([*lines, "  because    the inputs are files"])
     if way.costs is not None:
@@ -101,16 +104,17 @@ def index_described(plan: IndexPlan) -> str:
     """Describe the join of a DataFrame with an index."""
     threads = int(plan.left.sparkSession.conf.get("spark.task.cpus", "1") or "1")
     query = plan.query.replace(threads=threads)
-    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index).explanation
+    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index)
     size = f"{plan.file.size:,} bytes"
     emitted = ["  emitted    in the micro-batch in which the left row arrives"]
     lines = [
-        native,
+        native.explanation,
         f"  sent       left {', '.join(plan.sent)}",
-        "  ties       right rows with equal times are in the order of the index",
+        f"  ties       {_OF_INDEX}",
         *_jobs([]),
         f"  filters    {_FILTERS}",
         f"  right      {plan.file.path}, {plan.index.rows:,} rows, {size}; each worker maps it",
+        of_index(query, native, plan.index),
         "  placed     left rows stay in their partitions",
         *(emitted if plan.left.isStreaming else []),
         "  because    the right side is an index",

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 import tidegate
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.calls.inputs import elsewhere, listed, names
 from tidegate.slices import aggregation, indexed, join
 from tidegate.slices.footers import Source
@@ -65,6 +66,9 @@ class FilePlan:
 
     schema: pa.Schema
     """The types in which Spark receives these columns."""
+
+    has_index: bool = False
+    """Whether the right side is an index, whose file the tasks map."""
 
 
 def are_files(inputs: Mapping[str, object]) -> bool:
@@ -124,7 +128,7 @@ def of_paths(
     if isinstance(of_right, tidegate.Index):
         native = query.plan(left.schema, of_right)
         check_asked(native.schema)
-        tasks = _made(lambda: indexed.planned(query, left, of_right, division.target))
+        tasks = _made(lambda: indexed.planned(query, left, of_right, division.target, of_index))
     else:
         right = elsewhere(lambda: Source.of(of_right, "right"))
         native = query.plan(left.schema, right.schema)
@@ -133,7 +137,8 @@ def of_paths(
     result, schema = struct_of(tasks.schema)
     if not query.arguments.get("aggs"):
         result = told_apart(session, result, origins_of(native), query.arguments["suffix"])
-    return FilePlan(session, tasks, result, tuple(schema.names), schema)
+    has_index = isinstance(of_right, tidegate.Index)
+    return FilePlan(session, tasks, result, tuple(schema.names), schema, has_index)
 
 
 def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:
