@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
     Right: TypeAlias = pl.LazyFrame | pl.DataFrame | tidegate.Index
 
 __all__ = ["Joins"]
