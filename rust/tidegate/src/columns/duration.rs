@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn lengths_with_calendar_units_keep_their_parts() {
-        let length = |months, days, weeks, clock| {
+        let length = |months, days: i128, weeks: i128, clock: i128| {
             let (days, weeks, clock) = (days * DAY, weeks * 7 * DAY, clock * SECOND);
             CalendarLength { months, days, weeks, clock }
         };
