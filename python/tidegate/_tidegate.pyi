@@ -2822,6 +2822,7 @@ class AggregationPlan:
 
         Raises:
             TidegateError: The aggregation has sessions.
+            TypeError: `times` is not a list of integers.
         """
 
     @property
