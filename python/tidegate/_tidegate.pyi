@@ -403,8 +403,9 @@ class Source:
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. A Python
-                float is rounded if the column has a lower precision.
+                times may have a different unit, and floats may be passed as integers. Times may be
+                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
+                Python float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
@@ -424,6 +425,52 @@ class Source:
             TidegateError: A time is null, the Arrow data is malformed, or a value does not match
                 its column's type.
             TypeError: The argument is neither Arrow data nor rows.
+        """
+
+    def push_json(
+        self,
+        text: bytes | bytearray | memoryview | str,
+        *,
+        extra: Literal["error", "ignore"] = "error",
+        block: bool | None = None,
+    ) -> None:
+        """Add rows from JSON text, such as the message of a broker.
+
+        Either all rows are accepted, or the call fails and no rows are accepted.
+
+        Example:
+            >>> schema = pa.schema([("ts", pa.timestamp("s", "UTC")), ("kw", pa.float64())])
+            >>> merge = tg.Merge(schema)
+            >>> merge.sources[0].push_json(
+            ...     b'[{"ts": "2026-03-02T09:00:00Z", "kw": 1.5},'
+            ...     b' {"ts": "2026-03-02T10:00:00+01:00", "kw": 2}]'
+            ... )
+            >>> merge.sources[0].close()
+            >>> merge.poll()["kw"].to_pylist()
+            [1.5, 2.0]
+
+        Args:
+            text: JSON objects, one per line, or a JSON array of objects, in UTF-8. Each object has
+                a value for each column. Times are ISO 8601 strings, with a UTC offset if, and only
+                if, the column has a time zone.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
+            block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
+                room later. If False, the call raises an error instead. If None, the call waits only
+                while a thread is running the operator (`Operator.running`). Late rows occupy memory
+                until they are fetched. The call raises an error if all other sources are waiting
+                for this one, and polls cannot make any more room. The call also raises an error if
+                the thread that ran the operator has failed. A push from that thread itself, for
+                example in a sink, never waits, because the thread would wait for itself.
+
+        Raises:
+            SchemaError: A column is missing or not in the schema.
+            TidegateError: The text is not JSON, or a value does not match its column's type. The
+                message names the line or the row.
+            TypeError: A value is not an object, or the argument is not text.
+            MemoryLimitError: The rows would exceed `memory_limit`.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
@@ -485,8 +532,9 @@ class Source:
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. A Python
-                float is rounded if the column has a lower precision.
+                times may have a different unit, and floats may be passed as integers. Times may be
+                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
+                Python float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
