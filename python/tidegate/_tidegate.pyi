@@ -21,10 +21,8 @@ from typing import (
     Final,
     Generic,
     Literal,
-    NotRequired,
     Self,
     TypeAlias,
-    TypedDict,
     final,
 )
 
@@ -36,6 +34,7 @@ from tidegate import agg
 from tidegate.expressions import Expr
 from tidegate.runtime.running import Running
 from tidegate.types import (
+    AggregateStats,
     Algorithm,
     ArrowSource,
     AsofHow,
@@ -47,12 +46,15 @@ from tidegate.types import (
     End,
     How,
     IntervalNames,
+    JoinStats,
     KeyNames,
     Length,
     Names,
+    OperatorStats,
     Parallelism,
     Sink,
     Strategy,
+    StreamJoinStats,
     Streams,
     Table,
     Window,
@@ -175,57 +177,6 @@ class ClosedError(TidegateError):
         Traceback (most recent call last):
         tidegate.ClosedError: the reader is closed
     """
-
-class _JoinStats(TypedDict):
-    left_rows: int
-    right_rows: int
-    rows: int
-    left_rows_done: int
-    threads: int
-    keys: str
-    where: str
-
-class _SourceStats(TypedDict):
-    name: str
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    watermark: int | None
-    closed: bool
-    idle: bool
-    abandoned: str | None
-    memory: int
-
-class _Waiting(TypedDict):
-    source: str
-    seconds: float
-    rows: int
-
-class _OperatorStats(TypedDict):
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    rows_out: int
-    watermark: int | None
-    latency: tuple[float, float, float] | None
-    memory: int
-    memory_limit: int | None
-    waiting: _Waiting | None
-    sources: list[_SourceStats]
-
-class _AggregateStats(_OperatorStats):
-    state_keys: NotRequired[int]
-    state_cells: NotRequired[int]
-    state_rows: NotRequired[int]
-    state_bytes: int
-
-class _StreamJoinStats(_OperatorStats):
-    state_rows: int
-    state_bytes: int
-    comparisons: NotRequired[list[int]]
-    split_keys: NotRequired[int]
-    index: NotRequired[str]
-    merges: NotRequired[int]
 
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 
@@ -1222,7 +1173,7 @@ class Operator(Generic[_StatsT_co]):
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...  # noqa: ANN401 - a type
 
 @final
-class Merge(Operator[_OperatorStats]):
+class Merge(Operator[OperatorStats]):
     """Merge the rows from push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
@@ -1398,7 +1349,7 @@ class MergeReader:
         _traceback: TracebackType | None,
     ) -> None: ...
 
-class StreamJoin(Operator[_StreamJoinStats]):
+class StreamJoin(Operator[StreamJoinStats]):
     """Join rows from a left and a right side as they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
@@ -1821,7 +1772,7 @@ class IntervalJoin(StreamJoin):
     ) -> Self: ...
 
 @final
-class Aggregate(Operator[_AggregateStats]):
+class Aggregate(Operator[AggregateStats]):
     """Aggregate rows by key and time window as they are pushed into sources.
 
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
@@ -2855,7 +2806,7 @@ class JoinQuery:
 
     def batches(
         self, left: ArrowSource | InputRows, right: ArrowSource | InputRows
-    ) -> BatchReader[_JoinStats]:
+    ) -> BatchReader[JoinStats]:
         """Join two inputs of Arrow data, batch by batch."""
 
     def operator(
@@ -3071,7 +3022,7 @@ def merge_batches(
     lateness: Bound = None,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
-) -> BatchReader[_OperatorStats]:
+) -> BatchReader[OperatorStats]:
     """Merge streams of Arrow data, batch by batch."""
 
 def digest(data: ArrowSource, *, ordered: bool = True, threads: int | None = None) -> str:
