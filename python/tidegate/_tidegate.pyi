@@ -22,10 +22,8 @@ from typing import (
     Final,
     Generic,
     Literal,
-    NotRequired,
     Self,
     TypeAlias,
-    TypedDict,
     final,
 )
 
@@ -37,6 +35,7 @@ from tidegate import agg
 from tidegate.expressions import Expr
 from tidegate.runtime.running import Running
 from tidegate.types import (
+    AggregateStats,
     Algorithm,
     ArrowSource,
     AsofHow,
@@ -48,12 +47,15 @@ from tidegate.types import (
     End,
     How,
     IntervalNames,
+    JoinStats,
     KeyNames,
     Length,
     Names,
+    OperatorStats,
     Parallelism,
     Sink,
     Strategy,
+    StreamJoinStats,
     Streams,
     Table,
     Weekday,
@@ -177,57 +179,6 @@ class ClosedError(TidegateError):
         Traceback (most recent call last):
         tidegate.ClosedError: the reader is closed
     """
-
-class _JoinStats(TypedDict):
-    left_rows: int
-    right_rows: int
-    rows: int
-    left_rows_done: int
-    threads: int
-    keys: str
-    where: str
-
-class _SourceStats(TypedDict):
-    name: str
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    watermark: int | None
-    closed: bool
-    idle: bool
-    abandoned: str | None
-    memory: int
-
-class _Waiting(TypedDict):
-    source: str
-    seconds: float
-    rows: int
-
-class _OperatorStats(TypedDict):
-    rows_in: int
-    rows_used: int
-    rows_late: int
-    rows_out: int
-    watermark: int | None
-    latency: tuple[float, float, float] | None
-    memory: int
-    memory_limit: int | None
-    waiting: _Waiting | None
-    sources: list[_SourceStats]
-
-class _AggregateStats(_OperatorStats):
-    state_keys: NotRequired[int]
-    state_cells: NotRequired[int]
-    state_rows: NotRequired[int]
-    state_bytes: int
-
-class _StreamJoinStats(_OperatorStats):
-    state_rows: int
-    state_bytes: int
-    comparisons: NotRequired[list[int]]
-    split_keys: NotRequired[int]
-    index: NotRequired[str]
-    merges: NotRequired[int]
 
 _StatsT_co = TypeVar("_StatsT_co", covariant=True, default=Any)
 
@@ -405,8 +356,9 @@ class Source:
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. A Python
-                float is rounded if the column has a lower precision.
+                times may have a different unit, and floats may be passed as integers. Times may be
+                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
+                Python float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
@@ -426,6 +378,52 @@ class Source:
             TidegateError: A time is null, the Arrow data is malformed, or a value does not match
                 its column's type.
             TypeError: The argument is neither Arrow data nor rows.
+        """
+
+    def push_json(
+        self,
+        text: bytes | bytearray | memoryview | str,
+        *,
+        extra: Literal["error", "ignore"] = "error",
+        block: bool | None = None,
+    ) -> None:
+        """Add rows from JSON text, such as the message of a broker.
+
+        Either all rows are accepted, or the call fails and no rows are accepted.
+
+        Example:
+            >>> schema = pa.schema([("ts", pa.timestamp("s", "UTC")), ("kw", pa.float64())])
+            >>> merge = tg.Merge(schema)
+            >>> merge.sources[0].push_json(
+            ...     b'[{"ts": "2026-03-02T09:00:00Z", "kw": 1.5},'
+            ...     b' {"ts": "2026-03-02T10:00:00+01:00", "kw": 2}]'
+            ... )
+            >>> merge.sources[0].close()
+            >>> merge.poll()["kw"].to_pylist()
+            [1.5, 2.0]
+
+        Args:
+            text: JSON objects, one per line, or a JSON array of objects, in UTF-8. Each object has
+                a value for each column. Times are ISO 8601 strings, with a UTC offset if, and only
+                if, the column has a time zone.
+            extra: How to treat columns that are not in the schema. `error`: an error is raised.
+                `ignore`: the columns are ignored.
+            block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
+                room later. If False, the call raises an error instead. If None, the call waits only
+                while a thread is running the operator (`Operator.running`). Late rows occupy memory
+                until they are fetched. The call raises an error if all other sources are waiting
+                for this one, and polls cannot make any more room. The call also raises an error if
+                the thread that ran the operator has failed. A push from that thread itself, for
+                example in a sink, never waits, because the thread would wait for itself.
+
+        Raises:
+            SchemaError: A column is missing or not in the schema.
+            TidegateError: The text is not JSON, or a value does not match its column's type. The
+                message names the line or the row.
+            TypeError: A value is not an object, or the argument is not text.
+            MemoryLimitError: The rows would exceed `memory_limit`.
+            ClosedError: The source or its operator is closed, or was created before this process
+                was forked.
         """
 
     def advance(self, ts: int | date | datetime | np.datetime64 | pa.Scalar) -> None:
@@ -487,8 +485,9 @@ class Source:
                 pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
                 in schema order. Types may differ from the schema if every value can be converted
                 exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. A Python
-                float is rounded if the column has a lower precision.
+                times may have a different unit, and floats may be passed as integers. Times may be
+                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
+                Python float is rounded if the column has a lower precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
 
@@ -1176,7 +1175,7 @@ class Operator(Generic[_StatsT_co]):
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...  # noqa: ANN401 - a type
 
 @final
-class Merge(Operator[_OperatorStats]):
+class Merge(Operator[OperatorStats]):
     """Merge the rows from push sources.
 
     Rows are emitted in *merged order*: by time, then source number, then position within the
@@ -1397,7 +1396,7 @@ class MergeReader:
         _traceback: TracebackType | None,
     ) -> None: ...
 
-class StreamJoin(Operator[_StreamJoinStats]):
+class StreamJoin(Operator[StreamJoinStats]):
     """Join rows from a left and a right side as they are pushed into sources.
 
     `IntervalJoin`, `BandJoin`, `WindowJoin` and `AsofJoin` are such joins. Each side has its own
@@ -1820,7 +1819,7 @@ class IntervalJoin(StreamJoin):
     ) -> Self: ...
 
 @final
-class Aggregate(Operator[_AggregateStats]):
+class Aggregate(Operator[AggregateStats]):
     """Aggregate rows by key and time window as they are pushed into sources.
 
     This is the sliding-window aggregation for push sources: the multiway aggregate that Cederman,
@@ -2933,7 +2932,7 @@ class JoinQuery:
 
     def batches(
         self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
-    ) -> BatchReader[_JoinStats]:
+    ) -> BatchReader[JoinStats]:
         """Join two inputs of Arrow data, batch by batch."""
 
     def operator(
@@ -3271,7 +3270,7 @@ def merge_batches(
     lateness: Bound = None,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
-) -> BatchReader[_OperatorStats]:
+) -> BatchReader[OperatorStats]:
     """Merge streams of Arrow data, batch by batch."""
 
 def digest(data: ArrowSource, *, ordered: bool = True, threads: int | None = None) -> str:

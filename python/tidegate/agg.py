@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
+from tidegate.other_names import INSTEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,55 +193,6 @@ def _kind(value: object) -> str:
     """Return what a value is, for messages."""
     name = type(value).__name__
     return f"the expression {value!r:.60}" if name == "Expr" else f"a value of type {name}"
-
-
-INSTEAD = {
-    "avg": "mean(column)",
-    "average": "mean(column)",
-    "nunique": "count_distinct(column)",
-    "n_unique": "count_distinct(column)",
-    "approx_count_distinct": "count_distinct(column)",
-    "vwap": "weighted_mean('price', 'size')",
-    "wavg": "weighted_mean(column, weights)",
-    "weighted_average": "weighted_mean(column, weights)",
-    "stddev": "std(column)",
-    "stdev": "std(column)",
-    "stddev_samp": "std(column)",
-    "variance": "var(column)",
-    "var_samp": "var(column)",
-    "size": "count()",
-    "len": "count()",
-    "n": "count()",
-    "total": "sum(column)",
-    "list": "collect(column)",
-    "array_agg": "collect(column)",
-    "list_agg": "collect(column)",
-    "implode": "collect(column)",
-    "argmax": "arg_max(column, by)",
-    "max_by": "arg_max(column, by)",
-    "idxmax": "arg_max(column, by)",
-    "argmin": "arg_min(column, by)",
-    "min_by": "arg_min(column, by)",
-    "idxmin": "arg_min(column, by)",
-    "percentile": "quantile(column, 0.9)",
-    "quantile_cont": "quantile(column, 0.9)",
-    "percentile_cont": "quantile(column, 0.9)",
-    "first_value": "first(column)",
-    "any_value": "first(column)",
-    "last_value": "last(column)",
-    "prod": "product(column)",
-    "bool_or": "any(column)",
-    "bool_and": "all(column)",
-    "every": "all(column)",
-    "cov": "covar(column, other)",
-    "covar_samp": "covar(column, other)",
-    "correlation": "corr(column, other)",
-    "ohlc": "first, max, min and last, one per column of the result",
-    "mode": "udf(function, column), because there is no native one",
-    "skew": "udf(function, column), because there is no native one",
-    "kurtosis": "udf(function, column), because there is no native one",
-}
-"""Names of functions in other libraries, with what to write here."""
 
 
 def __getattr__(name: str) -> object:

@@ -4,17 +4,23 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NotRequired,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    runtime_checkable,
+)
 
 import numpy as np
 
 if TYPE_CHECKING:
     import queue
 
-    import polars as pl
     import pyarrow as pa
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
 
     from tidegate._tidegate import Index, Source
     from tidegate.csv_files import CsvFiles
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from tidegate.windows import Rows
 
 __all__ = [
+    "AggregateStats",
     "Algorithm",
     "ArrowArrayExportable",
     "ArrowSource",
@@ -32,18 +39,28 @@ __all__ = [
     "Bytes",
     "Closed",
     "ClosedEnds",
+    "DatasetLike",
     "Distance",
     "End",
+    "FixedOffset",
     "How",
     "IntervalNames",
+    "JoinStats",
     "KeyNames",
+    "LazyFrameLike",
     "Length",
     "Names",
+    "OperatorStats",
     "Parallelism",
+    "ParquetFileLike",
     "Path",
+    "ScannerLike",
     "Sink",
+    "SourceStats",
+    "StreamJoinStats",
     "Streams",
     "Table",
+    "WaitingStats",
     "Weekday",
     "Window",
     "Within",
@@ -64,6 +81,57 @@ class ArrowArrayExportable(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[Any, Any]: ...
 
 
+class DatasetLike(Protocol):
+    """A dataset of pyarrow. Protocols reject other values even where pyarrow has no types."""
+
+    @property
+    def schema(self) -> Any:  # noqa: ANN401 - pyarrow's schema
+        """The columns."""
+
+    def scanner(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as pyarrow
+        """Scan some columns."""
+
+
+class ScannerLike(Protocol):
+    """A scanner of pyarrow."""
+
+    @property
+    def projected_schema(self) -> Any:  # noqa: ANN401 - pyarrow's schema
+        """The columns that are scanned."""
+
+    def to_batches(self) -> Any:  # noqa: ANN401 - pyarrow's batches
+        """Return the rows."""
+
+
+class ParquetFileLike(Protocol):
+    """A Parquet file of pyarrow."""
+
+    @property
+    def schema_arrow(self) -> Any:  # noqa: ANN401 - pyarrow's schema
+        """The columns."""
+
+    def iter_batches(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as pyarrow
+        """Return the rows of some columns."""
+
+
+class LazyFrameLike(Protocol):
+    """A lazy frame of polars."""
+
+    def collect_schema(self) -> Any:  # noqa: ANN401 - polars' schema
+        """Return the columns."""
+
+    def lazy(self) -> Any:  # noqa: ANN401 - a lazy frame
+        """Return the frame itself."""
+
+
+class FixedOffset(Protocol):
+    """A date offset of pandas with a fixed length, such as `pandas.offsets.Second(5)`."""
+
+    @property
+    def nanos(self) -> int:
+        """The length in nanoseconds."""
+
+
 class BatchWriter(Protocol):
     """A writer of record batches, for example to a Parquet, Arrow or CSV file."""
 
@@ -78,8 +146,8 @@ Path: TypeAlias = str | PathLike[str]
 """A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
 
 Table: TypeAlias = (
-    "ArrowSource | Path | Sequence[Path] | ds.Dataset | ds.Scanner | pq.ParquetFile | pl.LazyFrame"
-    " | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | CsvFiles"
+    "ArrowSource | Path | Sequence[Path] | DatasetLike | ScannerLike | ParquetFileLike"
+    " | LazyFrameLike | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | CsvFiles"
     " | OpenTable | Index"
 )
 """A table: Arrow data, paths, `tidegate.csv`, a dataset, a lazy frame, records, a dict, or an
@@ -93,7 +161,7 @@ Sink: TypeAlias = (
 )
 """A receiver of batches: a function, a queue, a writer, or another operator's source."""
 
-Length: TypeAlias = timedelta | np.timedelta64 | str | int
+Length: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int
 """A duration, or an integer if times are integers.
 
 For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
@@ -115,7 +183,7 @@ IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, s
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]
 """Key columns: a name, a sequence of names or pairs, or a mapping from left to right names."""
 
-Bound: TypeAlias = timedelta | np.timedelta64 | str | int | None
+Bound: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int | None
 """An end of an interval: a duration, an integer if times are integers, or None for no bound."""
 
 Bytes: TypeAlias = int | str
@@ -180,3 +248,72 @@ BandAlgorithm: TypeAlias = Literal[
 
 Parallelism: TypeAlias = Literal["auto", "key", "data", "hybrid", "scale-oij"]
 """The method that a streaming join uses to assign keys to threads."""
+
+
+class JoinStats(TypedDict):
+    """The progress of a join of tables: see `BatchReader.stats`."""
+
+    left_rows: int
+    right_rows: int
+    rows: int
+    left_rows_done: int
+    threads: int
+    keys: str
+    where: str
+
+
+class SourceStats(TypedDict):
+    """The state of a source of an operator."""
+
+    name: str
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    watermark: int | None
+    closed: bool
+    idle: bool
+    abandoned: str | None
+    memory: int
+
+
+class WaitingStats(TypedDict):
+    """The source that an operator waits for."""
+
+    source: str
+    seconds: float
+    rows: int
+
+
+class OperatorStats(TypedDict):
+    """The state of an operator: see `Operator.stats`."""
+
+    rows_in: int
+    rows_used: int
+    rows_late: int
+    rows_out: int
+    watermark: int | None
+    latency: tuple[float, float, float] | None
+    memory: int
+    memory_limit: int | None
+    waiting: WaitingStats | None
+    sources: list[SourceStats]
+
+
+class AggregateStats(OperatorStats):
+    """The state of an aggregation."""
+
+    state_keys: NotRequired[int]
+    state_cells: NotRequired[int]
+    state_rows: NotRequired[int]
+    state_bytes: int
+
+
+class StreamJoinStats(OperatorStats):
+    """The state of a streaming join."""
+
+    state_rows: int
+    state_bytes: int
+    comparisons: NotRequired[list[int]]
+    split_keys: NotRequired[int]
+    index: NotRequired[str]
+    merges: NotRequired[int]

@@ -63,7 +63,7 @@ def _of_stream(value: Any, name: str) -> OpenTable:  # noqa: ANN401 - any of man
     return OpenTable(stream.schema, selected, lambda columns, _rows: selected(columns), name)
 
 
-def _imported(value: object, name: str) -> pa.Table:
+def _imported(value: Any, name: str) -> pa.Table:  # noqa: ANN401 - any Arrow data
     """Return in-memory rows as a pyarrow table, validated before pyarrow imports them."""
     stream = _tidegate._CheckedBatches(value, name)  # noqa: SLF001 - internal to the package
     return pa.Table.from_batches(stream, stream.schema)

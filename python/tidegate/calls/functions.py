@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegate import agg
-    from tidegate._tidegate import BatchReader, _JoinStats, _OperatorStats
+    from tidegate._tidegate import BatchReader
     from tidegate.expressions import Expr
     from tidegate.types import (
         Algorithm,
@@ -40,9 +40,11 @@ if TYPE_CHECKING:
         End,
         How,
         IntervalNames,
+        JoinStats,
         KeyNames,
         Length,
         Names,
+        OperatorStats,
         Strategy,
         Streams,
         Table,
@@ -199,7 +201,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
-) -> BatchReader[_JoinStats]:
+) -> BatchReader[JoinStats]:
     """Match each left row with the nearest right row in time, batch by batch.
 
     A right row `r` is a candidate for a left row `l` if `l.by == r.by`, the rows satisfy `where`,
@@ -481,7 +483,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
-) -> BatchReader[_JoinStats]:
+) -> BatchReader[JoinStats]:
     """Match rows from two inputs whose values are close, batch by batch.
 
     A left row `l` and a right row `r` match if `abs(l.on - r.on) <= within` for each column in
@@ -778,7 +780,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
-) -> BatchReader[_JoinStats]:
+) -> BatchReader[JoinStats]:
     """Match rows from two inputs that have the same key and are close in time, batch by batch.
 
     A left row `l` and a right row `r` match if `l.by == r.by`,
@@ -1064,7 +1066,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
-) -> BatchReader[_JoinStats]:
+) -> BatchReader[JoinStats]:
     """Match rows from two inputs whose intervals overlap, batch by batch.
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
@@ -1319,7 +1321,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     memory_limit: Bytes | None = None,
     lateness: Bound | tuple[Bound, Bound] = None,
     batch_rows: int | None = None,
-) -> BatchReader[_JoinStats]:
+) -> BatchReader[JoinStats]:
     """Match rows from two inputs that fall within each other's sliding windows, batch by batch.
 
     With a time window W, a left row `l` and a right row `r` match if `abs(l.on - r.on) <= W`, `l.by
@@ -1743,7 +1745,7 @@ def merge_batches(
     lateness: Bound = None,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
-) -> BatchReader[_OperatorStats]:
+) -> BatchReader[OperatorStats]:
     """Merge sorted streams into one, batch by batch.
 
     The result is ordered by `(on, stream number, row number within the stream)`. The next batch of

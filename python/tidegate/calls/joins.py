@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidegate.types import JoinStats
+
     Making = Callable[..., _tidegate.JoinQuery]
 
 
@@ -34,9 +36,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
     return ways.joined_table(query, left, right, limits)
 
 
-def batches(
-    making: Making, arguments: dict[str, Any]
-) -> _tidegate.BatchReader[_tidegate._JoinStats]:
+def batches(making: Making, arguments: dict[str, Any]) -> _tidegate.BatchReader[JoinStats]:
     """Join two inputs, batch by batch; see `table` for the arguments."""
     left, right, limits = _taken(making, arguments, in_batches=True)
     query = making(**arguments)

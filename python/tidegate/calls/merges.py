@@ -10,7 +10,7 @@ from tidegate.calls.distinct import check_streams
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidegate.types import Bound, Bytes
+    from tidegate.types import Bound, Bytes, OperatorStats
 
 
 def table(
@@ -42,7 +42,7 @@ def batches(
     lateness: Bound,
     threads: int | None,
     memory_limit: Bytes | None,
-) -> _tidegate.BatchReader[_tidegate._OperatorStats]:
+) -> _tidegate.BatchReader[OperatorStats]:
     """Merge streams, batch by batch."""
     if not are_arrow(streams):
         # Imported late, because it imports pyarrow.

@@ -10,6 +10,7 @@ native classes. It also registers the few Python functions that the native modul
 - `metrics.py`: formats the statistics of an operator, for monitoring tools and for display.
 - `logger.py`: logs events, each kind at a limited rate.
 - `rows.py`: converts dicts and tuples to tables, and measures the size of Arrow rows.
+- `json_objects.py`: reads rows from JSON text.
 - `main_interpreter.py`: rejects subinterpreters.
 - `waits.py`: determines which threads are waiting for each other, to detect deadlocks.
 """

@@ -40,7 +40,7 @@ def attach(more: Mapping[type, dict[str, Any]]) -> None:
     methods: dict[type, dict[str, Any]] = {
         _tidegate.Operator: operator,
         _tidegate.MergeReader: {"__aiter__": batches},
-        _tidegate.Source: {"push_async": push_async},
+        _tidegate.Source: {"push_async": push_async, "push_json": push_json},
         **more,
     }
     for kind, of_kind in methods.items():
@@ -107,6 +107,19 @@ def push_async(
     from tidegate.runtime.awaiting import push  # noqa: PLC0415 - see the top
 
     return push(self, data, extra)
+
+
+def push_json(
+    self: _tidegate.Source,
+    text: bytes | bytearray | memoryview | str,
+    *,
+    extra: Literal["error", "ignore"] = "error",
+    block: bool | None = None,
+) -> None:
+    """`Source.push_json`."""
+    from tidegate.runtime.json_objects import rows_of  # noqa: PLC0415 - see the top
+
+    self.push(rows_of(text), extra=extra, block=block)
 
 
 def table_of_rows(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate._tidegate import SchemaError, TidegateError
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool) -> pa.Table:
@@ -78,6 +82,10 @@ def _made(type_: pa.DataType) -> pa.DataType:
 
 def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
     """Convert a column's values without loss, except that floats are rounded to the type."""
+    if _is_time(field.type) and any(isinstance(value, str) for value in column):
+        texts = _times([one if isinstance(one, str) else None for one in column], field, name)
+        others = [None if isinstance(one, str) else one for one in column]
+        return pc.coalesce(texts, _array(others, field, name))
     errors = (pa.ArrowException, TypeError, ValueError, OverflowError)
     column = [_plain(value, field.type) for value in column]
     try:
@@ -96,6 +104,47 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
         if not _is_kept(value, kept, field.type):
             raise _unfit(name, field, number, value, f"it would become {kept!r:.80}")
     return array
+
+
+def _is_time(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_))
+
+
+def _times(texts: Sequence[str | None], field: pa.Field, name: str) -> pa.Array:
+    """Convert ISO 8601 strings to times without loss."""
+    try:
+        return _of_texts(texts, field.type)
+    except pa.ArrowInvalid:
+        for number, text in enumerate(texts):
+            try:
+                _of_texts([text], field.type)
+            except pa.ArrowInvalid as error:
+                raise _unfit(name, field, number, text, _why(str(error), text)) from None
+        raise
+
+
+def _of_texts(texts: Sequence[str | None], type_: pa.DataType) -> pa.Array:
+    found = pa.array(texts, pa.string())
+    try:
+        return found.cast(type_)
+    except pa.ArrowInvalid:
+        if not pa.types.is_timestamp(type_):
+            raise
+        # Arrow accepts more digits than the unit has only if the unit is finer.
+        return found.cast(pa.timestamp("ns", type_.tz)).cast(type_)
+
+
+def _why(fault: str, text: str | None) -> str:
+    """Return why a string is not a time of a type, and what to write."""
+    if DATE.match(text or ""):
+        if "expected a zone offset" in fault:
+            return "it has no time zone, but the column has one; add its UTC offset, such as Z"
+        if "expected no zone offset" in fault:
+            return "it has a time zone, but the column has none; omit the UTC offset"
+    return (
+        "expected ISO 8601, such as 2026-03-02 for a date or 2026-03-02T10:00:00.5 for a "
+        "timestamp, with at most the digits that the type has"
+    )
 
 
 def _built(column: Sequence[Any], type_: pa.DataType) -> pa.Array:
