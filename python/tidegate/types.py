@@ -32,6 +32,7 @@ __all__ = [
     "Closed",
     "ClosedEnds",
     "Distance",
+    "Empty",
     "End",
     "How",
     "IntervalNames",
@@ -94,6 +95,9 @@ Length: TypeAlias = timedelta | np.timedelta64 | str | int
 """A duration, or an integer if times are integers.
 
 For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
+
+Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
+"""What an aggregation returns for windows without rows."""
 
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"

@@ -5,18 +5,21 @@
 use crate::{Error, Result, shown};
 
 /// The units, with their names in lower case.
-const UNITS: [(Scale, &[&str]); 11] = [
-    (Scale::Clock(1), &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
-    (Scale::Clock(1_000), &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"]),
-    (Scale::Clock(1_000_000), &["ms", "milli", "millis", "millisecond", "milliseconds"]),
-    (Scale::Clock(SECOND), &["s", "sec", "secs", "second", "seconds"]),
-    (Scale::Clock(60 * SECOND), &["m", "min", "mins", "minute", "minutes"]),
-    (Scale::Clock(3_600 * SECOND), &["h", "hr", "hrs", "hour", "hours"]),
-    (Scale::Days, &["d", "day", "days"]),
-    (Scale::Weeks, &["w", "wk", "wks", "week", "weeks"]),
-    (Scale::Months(1), &["mo", "mon", "mons", "month", "months"]),
-    (Scale::Months(3), &["q", "quarter", "quarters"]),
-    (Scale::Months(12), &["y", "yr", "year", "years"]),
+const UNITS: [(UnitScale, &[&str]); 11] = [
+    (UnitScale::Clock(1), &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
+    (
+        UnitScale::Clock(1_000),
+        &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"],
+    ),
+    (UnitScale::Clock(1_000_000), &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+    (UnitScale::Clock(SECOND), &["s", "sec", "secs", "second", "seconds"]),
+    (UnitScale::Clock(60 * SECOND), &["m", "min", "mins", "minute", "minutes"]),
+    (UnitScale::Clock(3_600 * SECOND), &["h", "hr", "hrs", "hour", "hours"]),
+    (UnitScale::Days, &["d", "day", "days"]),
+    (UnitScale::Weeks, &["w", "wk", "wks", "week", "weeks"]),
+    (UnitScale::Months(1), &["mo", "mon", "mons", "month", "months"]),
+    (UnitScale::Months(3), &["q", "quarter", "quarters"]),
+    (UnitScale::Months(12), &["y", "yr", "year", "years"]),
 ];
 
 const SECOND: i128 = 1_000_000_000;
@@ -24,7 +27,7 @@ const DAY: i128 = 86_400 * SECOND;
 
 /// What a unit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
+enum UnitScale {
     /// A number of nanoseconds on the clock.
     Clock(i128),
     Days,
@@ -195,7 +198,7 @@ const PARTIAL: &str = "months and longer units must be whole numbers";
 /// Adds several numbers, each with its own unit.
 fn amounts(
     mut rest: &str,
-    unit_of: impl Fn(&str) -> std::result::Result<Scale, &'static str>,
+    unit_of: impl Fn(&str) -> std::result::Result<UnitScale, &'static str>,
     parsed: &mut WrittenDuration,
 ) -> std::result::Result<(), &'static str> {
     while !rest.is_empty() {
@@ -208,22 +211,22 @@ fn amounts(
         let scale = unit_of(unit)?;
         let WrittenDuration { parts, has_calendar_units, has_months } = parsed;
         let (part, size, partial) = match scale {
-            Scale::Clock(size) => (&mut parts.clock, size, BEYOND),
-            Scale::Days => (&mut parts.days, DAY, BEYOND),
-            Scale::Weeks => (&mut parts.weeks, 7 * DAY, BEYOND),
-            Scale::Months(months) => (&mut parts.months, months, PARTIAL),
+            UnitScale::Clock(size) => (&mut parts.clock, size, BEYOND),
+            UnitScale::Days => (&mut parts.days, DAY, BEYOND),
+            UnitScale::Weeks => (&mut parts.weeks, 7 * DAY, BEYOND),
+            UnitScale::Months(months) => (&mut parts.months, months, PARTIAL),
         };
         let amount = amount(number, size).ok_or(partial)?;
         *part = part.checked_add(amount).ok_or(BEYOND)?;
-        *has_calendar_units |= !matches!(scale, Scale::Clock(_));
-        *has_months |= matches!(scale, Scale::Months(_));
+        *has_calendar_units |= !matches!(scale, UnitScale::Clock(_));
+        *has_months |= matches!(scale, UnitScale::Months(_));
         rest = after.trim_start();
     }
     Ok(())
 }
 
 /// Returns what a unit counts. Some users read `M` as months, while others read it as minutes.
-fn plain_unit(unit: &str) -> std::result::Result<Scale, &'static str> {
+fn plain_unit(unit: &str) -> std::result::Result<UnitScale, &'static str> {
     if unit == "M" {
         return Err("M can mean minutes or months; write min, or days such as \"30d\"");
     }
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn lengths_with_calendar_units_keep_their_parts() {
-        let length = |months, days, weeks, clock| {
+        let length = |months: i128, days: i128, weeks: i128, clock: i128| {
             let (days, weeks, clock) = (days * DAY, weeks * 7 * DAY, clock * SECOND);
             CalendarLength { months, days, weeks, clock }
         };
