@@ -44,6 +44,7 @@ from tidegate.types import (
     Bytes,
     Closed,
     ClosedEnds,
+    Empty,
     End,
     How,
     IntervalNames,
@@ -1903,6 +1904,16 @@ class Aggregate(Operator[AggregateStats]):
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        empty: Whether the results contain windows without rows, and what the functions return for
+            them. `skip`, the default: no such windows. With all other values, windows without rows
+            are emitted as soon as the watermark has passed their end. Counts are 0 in these
+            windows. `null`: all other functions return null. `zero`: they return 0. `last`: they
+            return the value of the key's previous window with rows. To fill each column
+            differently, give a mapping from result column names to these values; columns that are
+            not mentioned are null.
+        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
+            start at most this long after the start of the key's last window with rows. Required
+            with `empty`, because further rows of a key may always follow.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1968,6 +1979,8 @@ class Aggregate(Operator[AggregateStats]):
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        empty: Empty | Mapping[str, Empty] | None = None,
+        keep: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
@@ -2974,6 +2987,8 @@ class AggregationQuery:
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        empty: Empty | Mapping[str, Empty] | None = None,
+        keep: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,

@@ -516,6 +516,71 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "empty",
+        "Empty | Mapping[str, Empty] | None",
+        ("aggregate",),
+        """
+        Whether the result contains windows without rows, and what the functions return for them.
+        `skip`, the default: no such windows. With all other values, the windows of each key reach
+        from its first window with rows to its last one. Counts are 0 in windows without rows.
+        `null`: all other functions return null. `zero`: they return 0. `last`: they return the
+        value of the key's previous window with rows. `linear`: they return a value on the line
+        between the previous and the next window with rows. To fill each column differently, give a
+        mapping from result column names to these values; columns that are not mentioned are null.
+        `linear` cannot be combined with `memory_limit`.
+        """,
+        default="None",
+        command=OfCommand(
+            "Also return windows without rows, with null, zero, last or linear; for single columns,"
+            " write NAME=FILL,...",
+            metavar="FILL",
+            read="fills",
+            shown_default="skip",
+        ),
+    ),
+    Option(
+        "empty",
+        "Empty | Mapping[str, Empty] | None",
+        ("Aggregate",),
+        """
+        Whether the results contain windows without rows, and what the functions return for them.
+        `skip`, the default: no such windows. With all other values, windows without rows are
+        emitted as soon as the watermark has passed their end. Counts are 0 in these windows.
+        `null`: all other functions return null. `zero`: they return 0. `last`: they return the
+        value of the key's previous window with rows. To fill each column differently, give a
+        mapping from result column names to these values; columns that are not mentioned are null.
+        """,
+        default="None",
+    ),
+    Option(
+        "keep",
+        "Length | None",
+        ("aggregate",),
+        """
+        How long a key that has no more rows keeps its windows: `empty` adds windows that start at
+        most this long after the start of the key's last window with rows. With None, the windows of
+        a key end with its last row. A call with `memory_limit` needs `keep`.
+        """,
+        default="None",
+        command=OfCommand(
+            "How long a key without further rows keeps its windows; needs --empty.",
+            metavar="DURATION",
+            read="duration",
+            shown_default="until its last row",
+        ),
+    ),
+    Option(
+        "keep",
+        "Length | None",
+        ("Aggregate",),
+        """
+        How long a key that has no more rows keeps its windows: `empty` adds windows that start at
+        most this long after the start of the key's last window with rows. Required with `empty`,
+        because further rows of a key may always follow.
+        """,
+        default="None",
+    ),
+    Option(
         "by",
         "str | Sequence[str] | None",
         ("aggregate", "Aggregate"),

@@ -41,6 +41,7 @@ __all__ = [
     "ClosedEnds",
     "DatasetLike",
     "Distance",
+    "Empty",
     "End",
     "FixedOffset",
     "How",
@@ -165,6 +166,9 @@ Length: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int
 """A duration, or an integer if times are integers.
 
 For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
+
+Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
+"""What an aggregation returns for windows without rows."""
 
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"

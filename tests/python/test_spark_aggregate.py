@@ -203,6 +203,29 @@ def test_calendar_windows(spark, aggs, windows, parallelism):
         assert len(expected) > 9
 
 
+@grid(
+    aggs=[COMBINED, ORDERED],
+    arguments=[
+        {"by": "key", "empty": "null", "parallelism": "key"},
+        {"by": ["key", "name"], "empty": "last", "keep": "90s"},
+        *more({"empty": "last"}),
+    ],
+)
+def test_windows_without_rows(spark, aggs, arguments):
+    table = rows(11, 60)
+    same(spark, [table], aggs=aggs, **WINDOWS, partitions=4, **arguments)
+
+
+def test_windows_without_rows_need_all_rows_of_their_key(spark):
+    frame = shuffled(spark, rows(1), 1)
+    query = {"on": "ts", "size": "9s", "by": "key", "aggs": COMBINED, "empty": "null"}
+    for parallelism in ("time", "hybrid", "files"):
+        with pytest.raises(
+            tidegate.TidegateError, match="depend on the other windows of their key"
+        ):
+            tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
+
+
 def test_a_plan_shows_the_session_s_time_zone(spark):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "size": "1mo", "aggs": COMBINED}

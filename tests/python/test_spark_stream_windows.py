@@ -41,6 +41,8 @@ def spark():
         # The first row is at 17:13:20 in the session's time zone.
         (IN_SLICES, {"size": "2d", "advance": "1d", "offset": "17h13min28s"}),
         (IN_ORDER, {"size": "1d", "advance": None, "offset": "17h13min28s", "by": None}),
+        (IN_SLICES, {"size": "1s", "advance": None, "empty": "last", "keep": "9s"}),
+        (IN_ORDER, {"size": "1s", "advance": None, "by": None, "empty": "null", "keep": "9s"}),
         *more(
             (IN_ORDER, {}),
             (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Bytes,
         Closed,
         ClosedEnds,
+        Empty,
         End,
         How,
         IntervalNames,
@@ -1432,6 +1433,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    empty: Empty | Mapping[str, Empty] | None = None,
+    keep: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1493,6 +1496,17 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        empty: Whether the result contains windows without rows, and what the functions return for
+            them. `skip`, the default: no such windows. With all other values, the windows of each
+            key reach from its first window with rows to its last one. Counts are 0 in windows
+            without rows. `null`: all other functions return null. `zero`: they return 0. `last`:
+            they return the value of the key's previous window with rows. `linear`: they return a
+            value on the line between the previous and the next window with rows. To fill each
+            column differently, give a mapping from result column names to these values; columns
+            that are not mentioned are null. `linear` cannot be combined with `memory_limit`.
+        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
+            start at most this long after the start of the key's last window with rows. With None,
+            the windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1571,6 +1585,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    empty: Empty | Mapping[str, Empty] | None = None,
+    keep: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1626,6 +1642,17 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        empty: Whether the result contains windows without rows, and what the functions return for
+            them. `skip`, the default: no such windows. With all other values, the windows of each
+            key reach from its first window with rows to its last one. Counts are 0 in windows
+            without rows. `null`: all other functions return null. `zero`: they return 0. `last`:
+            they return the value of the key's previous window with rows. `linear`: they return a
+            value on the line between the previous and the next window with rows. To fill each
+            column differently, give a mapping from result column names to these values; columns
+            that are not mentioned are null. `linear` cannot be combined with `memory_limit`.
+        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
+            start at most this long after the start of the key's last window with rows. With None,
+            the windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from

@@ -227,6 +227,8 @@ def of_aggregation(
         return Choice(is_sliced=False, why="a stream is already in memory")
     if why := _whole_algorithm(query.arguments["algorithm"]):
         return Choice(is_sliced=False, why=why)
+    if query.arguments["empty"] not in (None, "skip") and query.arguments["keep"] is None:
+        return Choice(is_sliced=False, why="the last row of each key determines its empty windows")
     types = [
         [table.schema.field(name).type for name in columns]
         for table, columns in zip(tables, plan.columns, strict=True)

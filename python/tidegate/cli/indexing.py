@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from tqdm import tqdm
@@ -50,7 +51,7 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
     # The number of steps is known, but not the time that each of them takes.
     with tqdm(desc="index", unit=" steps", total=3, disable=not show_progress) as bar:
         bar.set_postfix_str("read")
-        rows = rows_of("table", table, table.schema.names)
+        rows: Any = rows_of("table", table, table.schema.names)
         bar.update()
         bar.set_postfix_str("group and sort")
         index = tidegate.Index(rows, on=job.on, by=job.by, threads=job.threads)

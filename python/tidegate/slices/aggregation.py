@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tidegate import TidegateError
 from tidegate.bounded.ordered import places
 from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
@@ -43,9 +44,17 @@ def planned(
     """Divide an aggregation into tasks.
 
     Raises:
-        TidegateError: A stream does not consist of Parquet files, or preparation steps are needed
-            but no scratch folder is given.
+        TidegateError: A stream does not consist of Parquet files, preparation steps are needed but
+            no scratch folder is given, or windows without rows are requested.
     """
+    if query.arguments["empty"] not in (None, "skip"):
+        message = (
+            "empty: a task does not know the rows in other slices; leave empty out, and fill the "
+        )
+        message += (
+            'windows of the combined result with aggregate(..., on="window_start", empty=...)'
+        )
+        raise TidegateError(message)
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
     windows = None if plan.longest is None else Windows(plan)

@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Length, Weekday
+    from tidegate.types import Empty, Length, Weekday
 
 __all__ = [
     "aggregate",
@@ -161,6 +161,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    empty: Empty | Mapping[str, Empty] | None = None,
+    keep: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
@@ -223,6 +225,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         session: The time that a session stays open after its last row. This argument replaces
             `size`, `advance` and `offset`. For streams, the state contains each open session's
             aggregates and, if a function needs all values, the session's rows.
+        empty: Whether the result contains windows without rows, and what functions return for
+            them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
+            not available for streams.
+        keep: How long a key that has no more rows keeps its windows, as in `tidegate.aggregate`.
+            Required for streams with `empty`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
@@ -289,6 +296,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "zone": zone,
         "week_start": week_start,
         "session": session,
+        "empty": empty,
+        "keep": keep,
         "by": by,
         "aggs": aggs,
         "where": where,

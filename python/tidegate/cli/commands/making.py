@@ -163,6 +163,8 @@ def _kind(option: Option) -> Any:  # noqa: ANN401 - a type
     told = option.command
     if told is not None and told.repeats:
         return list[str]
+    if told is not None and told.read is not None:
+        return str
     if first in {"int", "bool"}:
         return {"int": int, "bool": bool}[first]
     words: tuple[object, ...] = getattr(getattr(types, first, None), "__args__", ())

@@ -388,6 +388,16 @@ def duration(text: str) -> str | int:
         return text
 
 
+def fills(text: str) -> str | dict[str, str]:
+    """Parse how all functions are filled, or how each one is, as in `close=last,size=zero`."""
+    if "=" not in text:
+        return text
+    parts = [part.partition("=") for part in text.split(",")]
+    if not all(name and fill for name, _, fill in parts):
+        misused("--empty", f"expected FILL or NAME=FILL,..., found {text!r:.80}")
+    return {name: fill for name, _, fill in parts}
+
+
 def within(text: str) -> Within:
     """Parse a single distance, or two distances: one below and one above."""
     below, comma, above = text.partition(",")

@@ -107,9 +107,8 @@ def tasks_of(plan: Plan, rows: float) -> int:
 def of_aggregation(plan: AggregatePlan) -> Layout:
     """Return the layout for aggregating tables. Runs the sampling job only if it is needed."""
     session = plan.frames[0].sparkSession
-    if plan.aggregation.session is not None:
-        # All rows with the same key must be in one partition, because any of them can extend a
-        # session.
+    if plan.is_whole:
+        # All rows with the same key must be in one partition.
         one_group = not plan.aggregation.by
         partitions = 1 if one_group else plan.partitions or shuffle_partitions(session)
         return by_key(partitions, "right", plan.reach)

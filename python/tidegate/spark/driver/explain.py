@@ -302,6 +302,8 @@ def aggregate_described(plan: AggregatePlan) -> str:
     why = "a result depends on their order"
     if plan.aggregation.session is not None:
         why = "any of them can extend a session"
+    elif plan.aggregation.fills:
+        why = "windows without rows depend on the other windows of their key"
     what = f"rows, because {why}"
     if plan.combines:
         what = "aggregates per slice and key, computed where the rows are read"
@@ -324,7 +326,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  kept       {what}, {_STORES}",
         "  emitted    once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
-        *_hot_keys(layout, "'time'" if not plan.has_sessions else None),
+        *_hot_keys(layout, "'time'" if not plan.is_whole else None),
         f"  reports    {_TELLS.format('aggregate')}",
     ]
 

@@ -24,9 +24,11 @@ from pyspark.sql.types import (
 )
 
 import tidegate
+from tidegate import _tidegate
 from tidegate.agg import Aggregate
 from tidegate.spark.layout.layout import Reach
-from tidegate.spark.plan.checks import check_division, check_late_as, empty
+from tidegate.spark.plan.checks import check_division, check_late_as
+from tidegate.spark.plan.checks import empty as empty_table
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.query.input import Input, check_frames, check_keys
@@ -39,7 +41,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Length, Weekday
+    from tidegate.types import Empty, Length, Weekday
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -72,6 +74,8 @@ class AggregatePlan:
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        empty: Empty | Mapping[str, Empty] | None = None,
+        keep: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, Aggregate],
         where: tidegate.Expr | str | None = None,
@@ -88,18 +92,28 @@ class AggregatePlan:
             message = f"parallelism {parallelism!r} divides time into slices, "
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
+        if empty not in (None, "skip") and parallelism not in ("auto", "key"):
+            message = f"parallelism {parallelism!r} divides time into slices, but windows without "
+            message += "rows depend on the other windows of their key; choose 'key'"
+            raise tidegate.TidegateError(message)
         lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
             message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
             raise TypeError(message)
-        aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where, zone, week_start)
+        aggregation = Aggregation(
+            on, *lengths, tuple(keys), dict(aggs), where, zone, week_start, empty, keep
+        )
         names = _names(frames)
         check_frames(frames, names)
         _check_kind(frames, names, late_as)
-        tables = [empty(frame, name) for frame, name in zip(frames, names, strict=True)]
+        tables = [empty_table(frame, name) for frame, name in zip(frames, names, strict=True)]
         aggregation = _in_session_zone(aggregation, tables, frames[0].sparkSession)
         native = aggregation.plan(tables)
+        if frames[0].isStreaming and aggregation.fills:
+            # Rejects arguments that streams do not support.
+            with _tidegate.AggregationQuery(**aggregation.arguments).operator(tables[0].schema):
+                pass
         for frame, name in zip(frames, names, strict=True):
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
@@ -174,7 +188,7 @@ class AggregatePlan:
     @property
     def empty(self) -> pa.Table:
         """An empty table with the columns that are sent."""
-        rows = empty(self.frames[0], "stream").select(list(self.sent))
+        rows = empty_table(self.frames[0], "stream").select(list(self.sent))
         if self.source is None:
             return rows
         return rows.append_column(self.source, pa.array([], pa.int16()))
@@ -191,7 +205,8 @@ class AggregatePlan:
     @cached_property
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
-        if self.aggregation.session is not None:
+        # Counts are 0 in windows without rows, but the sums that merge counts are not.
+        if self.is_whole:
             return False
         schema = self.frames[0].schema
         for one in self.aggregation.aggs.values():
@@ -205,13 +220,13 @@ class AggregatePlan:
     def merges(self) -> bool:
         """Return whether a stream's buckets compute partial windows, which are merged later."""
         is_asked = self.parallelism == "auto" and not self.aggregation.by
-        return self.streams and self.combines and is_asked
+        return self.streams and self.combines and is_asked and not self.is_whole
 
     @property
     def is_sliced(self) -> bool:
         """Return whether windows of streams are divided by time."""
         is_asked = self.parallelism == "time" or not (self.merges or self.aggregation.by)
-        return self.streams and is_asked and not self.has_sessions
+        return self.streams and is_asked and not self.is_whole
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
@@ -223,9 +238,12 @@ class AggregatePlan:
         return parts, self._free_name("end")
 
     @property
-    def has_sessions(self) -> bool:
-        """Return whether windows are sessions."""
-        return self.aggregation.session is not None
+    def is_whole(self) -> bool:
+        """Return whether one task must process all rows of a key, whatever their times are.
+
+        Any row can extend a session, and windows without rows depend on earlier windows.
+        """
+        return self.aggregation.session is not None or self.aggregation.fills
 
     @property
     def in_days(self) -> bool:
@@ -269,7 +287,15 @@ class AggregatePlan:
         query, (size, offset) = self.aggregation, self.native.slices
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (
-            replace(query, size=size, advance=None, offset=offset, week_start=None),
+            replace(
+                query,
+                size=size,
+                advance=None,
+                offset=offset,
+                week_start=None,
+                empty=None,
+                keep=None,
+            ),
             replace(query, on="window_start", aggs=merged, where=None),
         )
 

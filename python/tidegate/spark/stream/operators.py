@@ -361,9 +361,9 @@ class Windows:
     def until(self, side: int, rows: pa.Table) -> int:
         """Return the last watermark at which a window that contains any of the rows is open.
 
-        Sessions have no such watermark.
+        Sessions, and the windows without rows that follow others, have no such watermark.
         """
-        return _last(rows.column(self.times[side]), None if self.has_sessions else self.longest)
+        return _last(rows.column(self.times[side]), None if self.is_condensed else self.longest)
 
     @property
     def keys(self) -> tuple[tuple[int, ...]]:
@@ -371,9 +371,9 @@ class Windows:
         return (tuple(map(self.schema.names.index, self.final.by)),)
 
     @property
-    def has_sessions(self) -> bool:
-        """Return whether windows are sessions."""
-        return self.final.session is not None
+    def is_condensed(self) -> bool:
+        """Return whether the state of the operator replaces the rows."""
+        return self.final.session is not None or self.final.fills
 
 
 class _Aggregate(Condensing):
@@ -431,7 +431,7 @@ class _Aggregate(Condensing):
 
     @property
     def condenses(self) -> bool:
-        return self._work.has_sessions
+        return self._work.is_condensed
 
     def snapshot(self) -> Snapshot:
         waiting = pa.concat_tables(self._waiting) if self._waiting else None

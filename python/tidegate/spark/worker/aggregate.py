@@ -16,13 +16,13 @@ from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidegate._tidegate import AggregationPlan
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Length, Weekday
+    from tidegate.types import Empty, Length, Weekday
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -42,12 +42,25 @@ class Aggregation:
     where: tidegate.Expr | str | None = None
     zone: str | None = None
     week_start: Weekday | None = None
+    empty: Empty | Mapping[str, Empty] | None = None
+    keep: Length | None = None
+
+    @property
+    def fills(self) -> bool:
+        """Return whether the result contains windows without rows."""
+        return self.empty not in (None, "skip")
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments in the form that `tidegate.aggregate` accepts."""
-        # Without calendar units, the arguments are those that identify older streaming queries.
-        of_calendar = {"zone": self.zone, "week_start": self.week_start}
+        # If these arguments are missing, the others are those that identify older streaming
+        # queries.
+        newer = {
+            "zone": self.zone,
+            "week_start": self.week_start,
+            "empty": self.empty,
+            "keep": self.keep,
+        }
         return {
             "on": self.on,
             "size": self.size,
@@ -57,7 +70,7 @@ class Aggregation:
             "by": list(self.by) or None,
             "aggs": self.aggs,
             "where": self.where,
-            **{name: value for name, value in of_calendar.items() if value is not None},
+            **{name: value for name, value in newer.items() if value is not None},
         }
 
     def plan(self, streams: Sequence[pa.Table]) -> AggregationPlan:

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyMapping, PyString};
 use tidegate::query::aggregate::{
-    Aggregation, Design, SlidingArguments, Weekday, Windows, stream_names,
+    Aggregation, Design, EmptyWindows, Fill, Fills, SlidingArguments, Weekday, Windows,
+    stream_names,
 };
 use tidegate::stream::{self, AggregateOptions};
 use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
@@ -39,7 +40,7 @@ impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
         *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None,
-        by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
+        empty=None, keep=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -51,6 +52,8 @@ impl AggregationQuery {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        empty: Option<&Bound<'py, PyAny>>,
+        keep: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -66,6 +69,8 @@ impl AggregationQuery {
             zone,
             week_start,
             session,
+            empty,
+            keep,
             by,
             aggs,
             r#where,
@@ -200,7 +205,7 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
-        session=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
+        session=None, empty=None, keep=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -213,6 +218,8 @@ impl Aggregate {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        empty: Option<&Bound<'py, PyAny>>,
+        keep: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -232,6 +239,8 @@ impl Aggregate {
             zone,
             week_start,
             session,
+            empty,
+            keep,
             by,
             aggs,
             r#where,
@@ -298,6 +307,9 @@ const OWN: &str = "tidegate.";
 
 const NO_OFFSET: Length = Length::Fixed(Duration::Steps(0));
 
+const FILLS: [(&str, Fill); 4] =
+    [("null", Fill::Null), ("zero", Fill::Zero), ("last", Fill::Last), ("linear", Fill::Linear)];
+
 const WEEKDAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
     ("tuesday", Weekday::Tuesday),
@@ -327,6 +339,8 @@ struct Arguments<'a, 'py> {
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
     session: Option<&'a Bound<'py, PyAny>>,
+    empty: Option<&'a Bound<'py, PyAny>>,
+    keep: Option<&'a Bound<'py, PyAny>>,
     by: Option<&'a Bound<'py, PyAny>>,
     aggs: &'a Bound<'py, PyAny>,
     r#where: Option<&'a Bound<'py, PyAny>>,
@@ -346,6 +360,8 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
         arguments.set_item("session", self.session)?;
+        arguments.set_item("empty", self.empty)?;
+        arguments.set_item("keep", self.keep)?;
         arguments.set_item("by", self.by)?;
         arguments.set_item("aggs", self.aggs)?;
         arguments.set_item("where", self.r#where)?;
@@ -360,12 +376,47 @@ impl<'py> Arguments<'_, 'py> {
             algorithm: word("algorithm", self.algorithm, &ALGORITHMS)?,
             on: self.on.to_owned(),
             windows: self.windows()?,
+            empty: self.empty_windows()?,
             by: key_names(self.by)?,
             aggregates: aggregates(self.aggs)?,
             predicate: self.r#where.map(extract_row).transpose()?,
             threads: threads_of(self.threads)?,
             max_rows: count("max_rows", self.max_rows, 0, i64::MAX)?.map(i64::unsigned_abs),
         })
+    }
+
+    /// Reads how windows without rows are filled, for all functions or by result column.
+    fn empty_windows(&self) -> PyResult<Option<EmptyWindows>> {
+        let keep = self.keep.map(|keep| bound("keep", keep)).transpose()?.flatten();
+        let text = |given: &Bound<'py, PyAny>| {
+            given.extract::<String>().map_err(|_| {
+                PyTypeError::new_err(format!(
+                    "empty: expected \"skip\", \"null\", \"zero\", \"last\" or \"linear\", or a \
+                     mapping from names of aggs to them, got {given:?}"
+                ))
+            })
+        };
+        let fills = match self.empty.map(|given| (given, given.cast::<PyMapping>())) {
+            None => None,
+            Some((_, Ok(named))) => {
+                let one = |item: Bound<'py, PyAny>| {
+                    let (name, given): (String, Bound<'py, PyAny>) = item.extract()?;
+                    Ok((name, word("empty", &text(&given)?, &FILLS)?))
+                };
+                Some(Fills::Named(named.items()?.iter().map(one).collect::<PyResult<_>>()?))
+            }
+            Some((given, Err(_))) => match text(given)? {
+                text if text == "skip" => None,
+                text => Some(Fills::Every(word("empty", &text, &FILLS)?)),
+            },
+        };
+        match (fills, keep) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(raise(Error::argument(
+                "keep needs empty, which adds windows without rows; add it, or leave keep out",
+            ))),
+            (Some(fills), keep) => Ok(Some(EmptyWindows { fills, keep })),
+        }
     }
 
     fn windows(&self) -> PyResult<Windows> {

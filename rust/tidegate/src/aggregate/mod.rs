@@ -7,9 +7,10 @@
 //!                         └──columns.rs──▶ plain numbers, masks ─────┴─operators─▶ pages ──output.rs──▶
 //! ```
 //!
-//! `values.rs` builds arrays from the values of functions.
+//! `values.rs` builds arrays from the values of functions. `fill.rs` adds windows without rows.
 
 pub(crate) mod columns;
+pub(crate) mod fill;
 pub(crate) mod groups;
 pub(crate) mod output;
 pub(crate) mod streams;

@@ -2,7 +2,7 @@
 //! numbers, pages, and record batches.
 
 use arrow_array::RecordBatch;
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::aggregate::{
     Page, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
 };
@@ -11,6 +11,7 @@ use tidegate_sync::{Counter, Stop};
 
 use super::join::room_for;
 use crate::aggregate::columns::{Columns, Extent};
+use crate::aggregate::fill::WindowFiller;
 use crate::aggregate::groups::Groups;
 use crate::aggregate::output::Output;
 use crate::aggregate::streams::Streams;
@@ -61,8 +62,24 @@ impl Aggregation {
     /// Aggregates the rows in all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
+        let names: Vec<(String, SchemaRef)> =
+            tables.iter().map(|table| (table.name().to_owned(), table.schema().clone())).collect();
         let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;
-        Ok(parts.into_iter().map(|part| part.batch).collect())
+        let batches: Vec<RecordBatch> = parts.into_iter().map(|part| part.batch).collect();
+        if self.empty.is_none() || batches.is_empty() {
+            return Ok(batches);
+        }
+        let schemas: Vec<(String, &Schema)> =
+            names.iter().map(|(name, schema)| (name.clone(), &**schema)).collect();
+        let plan = AggregatePlan::new(self, &schemas)?;
+        let Some(filler) = WindowFiller::of_plan(&plan)? else { return Ok(batches) };
+        let rows = ResultRows {
+            driver: &driver,
+            most: self.max_rows.unwrap_or(u64::MAX),
+            row_bytes: plan.schema.fields().len() * size_of::<i64>(),
+            count: Counter::new(0),
+        };
+        filler.table(&batches, &driver, &|more| rows.announce(more))
     }
 
     /// Like [`run`](Self::run), but only for windows that end within a given range. `note` is

@@ -5,21 +5,21 @@
 use crate::{Error, Result, shown};
 
 /// The units, with their names in lower case.
-const UNITS: [(UnitLength, &[&str]); 11] = [
-    (UnitLength::Clock(1), &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
+const UNITS: [(UnitScale, &[&str]); 11] = [
+    (UnitScale::Clock(1), &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
     (
-        UnitLength::Clock(1_000),
+        UnitScale::Clock(1_000),
         &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"],
     ),
-    (UnitLength::Clock(1_000_000), &["ms", "milli", "millis", "millisecond", "milliseconds"]),
-    (UnitLength::Clock(SECOND), &["s", "sec", "secs", "second", "seconds"]),
-    (UnitLength::Clock(60 * SECOND), &["m", "min", "mins", "minute", "minutes"]),
-    (UnitLength::Clock(3_600 * SECOND), &["h", "hr", "hrs", "hour", "hours"]),
-    (UnitLength::Days, &["d", "day", "days"]),
-    (UnitLength::Weeks, &["w", "wk", "wks", "week", "weeks"]),
-    (UnitLength::Months(1), &["mo", "mon", "mons", "month", "months"]),
-    (UnitLength::Months(3), &["q", "quarter", "quarters"]),
-    (UnitLength::Months(12), &["y", "yr", "year", "years"]),
+    (UnitScale::Clock(1_000_000), &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+    (UnitScale::Clock(SECOND), &["s", "sec", "secs", "second", "seconds"]),
+    (UnitScale::Clock(60 * SECOND), &["m", "min", "mins", "minute", "minutes"]),
+    (UnitScale::Clock(3_600 * SECOND), &["h", "hr", "hrs", "hour", "hours"]),
+    (UnitScale::Days, &["d", "day", "days"]),
+    (UnitScale::Weeks, &["w", "wk", "wks", "week", "weeks"]),
+    (UnitScale::Months(1), &["mo", "mon", "mons", "month", "months"]),
+    (UnitScale::Months(3), &["q", "quarter", "quarters"]),
+    (UnitScale::Months(12), &["y", "yr", "year", "years"]),
 ];
 
 const SECOND: i128 = 1_000_000_000;
@@ -27,7 +27,7 @@ const DAY: i128 = 86_400 * SECOND;
 
 /// What a unit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum UnitLength {
+enum UnitScale {
     /// A number of nanoseconds on the clock.
     Clock(i128),
     Days,
@@ -198,7 +198,7 @@ const PARTIAL: &str = "months and longer units must be whole numbers";
 /// Adds several numbers, each with its own unit.
 fn amounts(
     mut rest: &str,
-    unit_of: impl Fn(&str) -> std::result::Result<UnitLength, &'static str>,
+    unit_of: impl Fn(&str) -> std::result::Result<UnitScale, &'static str>,
     parsed: &mut WrittenDuration,
 ) -> std::result::Result<(), &'static str> {
     while !rest.is_empty() {
@@ -211,22 +211,22 @@ fn amounts(
         let scale = unit_of(unit)?;
         let WrittenDuration { parts, has_calendar_units, has_months } = parsed;
         let (part, size, partial) = match scale {
-            UnitLength::Clock(size) => (&mut parts.clock, size, BEYOND),
-            UnitLength::Days => (&mut parts.days, DAY, BEYOND),
-            UnitLength::Weeks => (&mut parts.weeks, 7 * DAY, BEYOND),
-            UnitLength::Months(months) => (&mut parts.months, months, PARTIAL),
+            UnitScale::Clock(size) => (&mut parts.clock, size, BEYOND),
+            UnitScale::Days => (&mut parts.days, DAY, BEYOND),
+            UnitScale::Weeks => (&mut parts.weeks, 7 * DAY, BEYOND),
+            UnitScale::Months(months) => (&mut parts.months, months, PARTIAL),
         };
         let amount = amount(number, size).ok_or(partial)?;
         *part = part.checked_add(amount).ok_or(BEYOND)?;
-        *has_calendar_units |= !matches!(scale, UnitLength::Clock(_));
-        *has_months |= matches!(scale, UnitLength::Months(_));
+        *has_calendar_units |= !matches!(scale, UnitScale::Clock(_));
+        *has_months |= matches!(scale, UnitScale::Months(_));
         rest = after.trim_start();
     }
     Ok(())
 }
 
 /// Returns what a unit counts. Some users read `M` as months, while others read it as minutes.
-fn plain_unit(unit: &str) -> std::result::Result<UnitLength, &'static str> {
+fn plain_unit(unit: &str) -> std::result::Result<UnitScale, &'static str> {
     if unit == "M" {
         return Err("M can mean minutes or months; write min, or days such as \"30d\"");
     }
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn lengths_with_calendar_units_keep_their_parts() {
-        let length = |months, days: i128, weeks: i128, clock: i128| {
+        let length = |months: i128, days: i128, weeks: i128, clock: i128| {
             let (days, weeks, clock) = (days * DAY, weeks * 7 * DAY, clock * SECOND);
             CalendarLength { months, days, weeks, clock }
         };

@@ -134,6 +134,38 @@ impl Windows {
         (self.clamped(start), self.clamped(start + size))
     }
 
+    /// Returns the number of the last window that starts at or before a time. Windows are numbered
+    /// in the order of their starts, then of their ends.
+    pub fn last_started(&self, ts: i64) -> i64 {
+        let since = i128::from(self.number_of(ts)) - i128::from(self.offset);
+        since.div_euclid(self.advance.into()) as i64
+    }
+
+    /// Returns the number of the last window that ends at or before a time.
+    pub fn last_ended(&self, ts: i64) -> i64 {
+        let [number, size, offset] = [self.number_of(ts), self.size, self.offset].map(i128::from);
+        (number - size - offset).div_euclid(self.advance.into()) as i64
+    }
+
+    /// Returns the number of the window with these bounds.
+    pub fn number_of_window(&self, start: i64, end: i64) -> i64 {
+        let mut number = self.last_started(start);
+        // Several windows start at the same time if a time zone has skipped days.
+        while self.nth_window(number).1 > end {
+            number -= 1;
+        }
+        number
+    }
+
+    /// Returns the bounds of the window with this number. Bounds outside the range of 64-bit
+    /// integers are moved to the end of this range.
+    pub fn nth_window(&self, number: i64) -> (i64, i64) {
+        let [number, size, advance, offset] =
+            [number, self.size, self.advance, self.offset].map(i128::from);
+        let start = number * advance + offset;
+        (self.clamped(start), self.clamped(start + size))
+    }
+
     /// Returns whether any window ends after `after` but no later than `upto`.
     pub fn end_between(&self, after: i64, upto: i64) -> bool {
         let [after, upto] = [after, upto].map(|ts| i128::from(self.number_of(ts)));

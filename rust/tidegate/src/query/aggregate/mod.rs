@@ -1,5 +1,6 @@
 //! Queries for aggregates over sliding windows.
 
+pub(crate) mod fill;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
@@ -16,6 +17,7 @@ use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
+pub use fill::{EmptyWindows, Fill, Fills};
 use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
@@ -42,6 +44,7 @@ pub use windows::{SlidingArguments, Weekday, Windows};
 /// let query = Aggregation {
 ///     on: "ts".to_owned(),
 ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
+///     empty: None,
 ///     by: vec!["sensor".to_owned()],
 ///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None }],
 ///     predicate: None,
@@ -63,6 +66,8 @@ pub struct Aggregation {
     pub on: String,
     /// The kind of windows.
     pub windows: Windows,
+    /// Whether the result also contains windows without rows.
+    pub empty: Option<EmptyWindows>,
     /// The key columns.
     pub by: Vec<String>,
     /// The columns to compute.
@@ -293,6 +298,10 @@ impl Aggregation {
             .line("on", format_args!("{on:?}"))
             .line("windows", &plan.described.identity)
             .line("by", format_args!("{by:?}"));
+        let identity = match &self.empty {
+            Some(empty) => identity.line("empty", format_args!("{empty:?}")),
+            None => identity,
+        };
         let predicate = predicate.as_ref().map(ToString::to_string);
         aggregates
             .iter()

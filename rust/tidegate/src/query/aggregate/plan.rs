@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
+use super::fill::{Fill, FillPlan};
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::windows::{DescribedWindows, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
@@ -27,6 +28,8 @@ pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: WindowSpan,
     pub(crate) described: DescribedWindows,
+    /// The windows without rows, if they are in the result.
+    pub(crate) fill: Option<FillPlan>,
     /// The key columns, as positions among the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
@@ -203,10 +206,24 @@ impl AggregatePlan {
         };
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs, faults: None };
-        let schemas: Vec<&Schema> = tables.iter().map(|(_, schema)| *schema).collect();
-        let schema = schema(&by, &window_type(&fields, unit), &functions, &schemas)?;
+        let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
+        let fill = fill_plan(query, &functions, &schema, unit)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
-        Ok(AggregatePlan { unit, span, described, by, functions, tables, schema })
+        Ok(AggregatePlan { unit, span, described, fill, by, functions, tables, schema })
+    }
+
+    /// Describes the windows without rows.
+    fn describe_fill(&self, fill: &FillPlan) -> String {
+        let value = |(output, fill): (&OutputPlan, &Fill)| {
+            format!("{} {}", output.name, format!("{fill:?}").to_lowercase())
+        };
+        let values: Vec<String> =
+            self.functions.outputs.iter().zip(&fill.fills).map(value).collect();
+        let until = match fill.keep {
+            None => "between the first and last rows of a key".to_owned(),
+            Some(keep) => format!("up to {} after a window with rows", self.unit.length(keep)),
+        };
+        format!("  empty      windows {until}: {}", values.join(", "))
     }
 
     /// Returns the windows of the result, unless it has sessions.
@@ -277,6 +294,7 @@ impl AggregatePlan {
         }
         lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
         lines.push(format!("  aggregates {}", aggregates.join(", ")));
+        lines.extend(self.fill.as_ref().map(|fill| self.describe_fill(fill)));
         lines
     }
 }
@@ -370,6 +388,26 @@ fn span(
     }
 }
 
+fn fill_plan(
+    query: &Aggregation,
+    functions: &FunctionsPlan,
+    schema: &Schema,
+    unit: Unit,
+) -> Result<Option<FillPlan>> {
+    let Some(empty) = &query.empty else { return Ok(None) };
+    if matches!(query.windows, super::Windows::Session(_)) {
+        return Err(Error::argument(
+            "empty cannot be combined with session, because sessions always have rows; leave one out",
+        ));
+    }
+    let fields = &schema.fields()[2 + query.by.len()..];
+    let mut outputs = Vec::with_capacity(functions.outputs.len());
+    for OutputPlan { name, function, .. } in &functions.outputs {
+        outputs.push((&**name, matches!(function, Function::Count | Function::CountDistinct)));
+    }
+    empty.plan(&outputs, fields, unit).map(Some)
+}
+
 /// Returns the columns that are read. Each type can hold the values from all tables.
 fn read_schema(
     tables: &[(String, &Schema)],
@@ -451,8 +489,9 @@ fn schema(
     by: &[KeyColumn],
     window: &DataType,
     functions: &FunctionsPlan,
-    tables: &[&Schema],
+    tables: &[(String, &Schema)],
 ) -> Result<SchemaRef> {
+    let tables: Vec<&Schema> = tables.iter().map(|(_, schema)| *schema).collect();
     let mut fields = vec![
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
@@ -469,9 +508,9 @@ fn schema(
         }
     }
     let (keys, results) = fields[2..].split_at(by.len());
-    let keys = keys.iter().map(|key| metadata::ColumnOrigin::named(key, key.name(), tables));
-    let columns: Vec<_> = keys.chain(functions.origins(results.iter(), tables)).collect();
-    let metadata = metadata::of_groups(tables, &columns);
+    let keys = keys.iter().map(|key| metadata::ColumnOrigin::named(key, key.name(), &tables));
+    let columns: Vec<_> = keys.chain(functions.origins(results.iter(), &tables)).collect();
+    let metadata = metadata::of_groups(&tables, &columns);
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
 }
 

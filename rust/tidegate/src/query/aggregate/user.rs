@@ -140,6 +140,7 @@ impl Function {
     /// let query = Aggregation {
     ///     on: "ts".to_owned(),
     ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
+    ///     empty: None,
     ///     by: Vec::new(),
     ///     aggregates: vec![spread],
     ///     predicate: None,
@@ -233,6 +234,7 @@ mod tests {
         Aggregation {
             on: "ts".to_owned(),
             windows,
+            empty: None,
             by: Vec::new(),
             aggregates: vec![digits],
             predicate: None,

@@ -8,9 +8,11 @@
 //! | `chosen.rs` | the rows that functions have chosen |
 //! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
+//! | `filled.rs` | windows without rows |
 //! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 
 mod chosen;
+mod filled;
 mod groups;
 mod ordered;
 mod rows;
@@ -154,6 +156,7 @@ fn empty(
 /// let query = Aggregation {
 ///     on: "ts".to_owned(),
 ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
+///     empty: None,
 ///     by: Vec::new(),
 ///     aggregates: vec![Aggregate {
 ///         name: "rows".to_owned(),
@@ -190,6 +193,7 @@ fn aggregation(
     let of_schema = |schema: &Schema| AggregatePlan::new(query, &[("stream".to_owned(), schema)]);
     let whole = of_schema(&schema)?;
     let read = whole.tables[0].every();
+    let filler = filled::filler(&whole)?;
     let stream = Stream {
         on: whole.tables[0].time,
         unit: whole.unit,
@@ -203,7 +207,7 @@ fn aggregation(
     let plan = of_schema(&schema.project(&read)?)?.noting(&faults);
     let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());
     if keeps_rows {
-        return whole::operator(query, plan, stream, read, faults, options);
+        return whole::operator(query, plan, filler, stream, read, faults, options);
     }
     let streams = streams(&stream, options)?;
     let algorithm = query.algorithm.unwrap_or_default();
@@ -247,7 +251,7 @@ fn aggregation(
         by,
         plan,
     };
-    Ok(Operator::new(common, Box::new(tactic)))
+    Ok(Operator::new(common, filled::with_empty_windows(Box::new(tactic), filler)))
 }
 
 impl Tactic for AggregateTactic {

@@ -36,7 +36,9 @@ use super::super::state::snapshot::{Reader, Writer, damaged};
 use super::super::state::timed_rows::TimedRows;
 use super::super::tactic::{Admit, Common};
 use super::super::times::ResultTimes;
+use super::filled::with_empty_windows;
 use super::{AggregateOptions, streams};
+use crate::aggregate::fill::WindowFiller;
 use crate::aggregate::streams::mask;
 use crate::background::lasting;
 use crate::batch::aggregate::Ends;
@@ -55,6 +57,7 @@ use crate::{Error, Result};
 pub(super) fn operator(
     query: &Aggregation,
     plan: AggregatePlan,
+    filler: Option<WindowFiller>,
     stream: Stream,
     read: Vec<usize>,
     faults: Faults,
@@ -92,7 +95,8 @@ pub(super) fn operator(
         stream,
         read,
     };
-    Ok(Operator::new(common, Box::new(Recomputation::new(job))))
+    let tactic = Box::new(Recomputation::new(job));
+    Ok(Operator::new(common, with_empty_windows(tactic, filler)))
 }
 
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {

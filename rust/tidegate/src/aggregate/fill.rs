@@ -1,0 +1,434 @@
+//! Adds windows without rows to a result whose rows are ordered by window, then by key.
+//!
+//! ```text
+//!   window      1       2       3       4       5
+//!   key a       1.5     ·       ·       2.0     ·      · is a window without rows
+//!   key b               7.0     ·       ·       ·
+//!   last        1.5     1.5 7.0 1.5 7.0 2.0 ·   ·      windows end with the last row of each key
+//! ```
+//!
+//! The work is proportional to the number of rows, including those that are added. The state
+//! contains one row per key whose windows may continue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, Scalar, UInt32Array};
+use arrow_cast::cast;
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, SchemaRef, SortOptions};
+use arrow_select::take::take;
+use arrow_select::zip::zip;
+use tidegate_operators::aggregate::Windows;
+use tidegate_operators::driver::Driver;
+
+use super::groups::canonical_values;
+use super::values::times_as;
+use crate::Result;
+use crate::columns::dictionary::concat_batches;
+use crate::query::aggregate::fill::{Fill, FillPlan};
+use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
+use crate::query::aggregate::value_types::leaf;
+
+/// The approximate number of rows in a batch.
+const BATCH_ROWS: usize = 1 << 16;
+
+/// A key's values as bytes, which have the same order as the keys.
+type KeyBytes = Box<[u8]>;
+
+/// Adds windows without rows.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowFiller {
+    plan: FillPlan,
+    windows: Windows,
+    schema: SchemaRef,
+    /// The number of key columns, which follow the two columns of the window.
+    keys: usize,
+    converter: Option<Arc<RowConverter>>,
+    /// The keys whose windows may continue.
+    open: BTreeMap<KeyBytes, OpenKey>,
+    /// The last row with input rows of each open key.
+    rows: RecordBatch,
+    /// The number of the first window that has not been filled yet, if there are open keys.
+    next: i64,
+}
+
+/// A key whose windows may continue.
+#[derive(Clone, Copy, Debug)]
+struct OpenKey {
+    /// The key's last row with input rows, in `rows` or after them in the current batch.
+    row: u32,
+    /// The window of this row.
+    window: i64,
+    /// The last window of the key, as far as it is known.
+    until: i64,
+}
+
+/// The rows of a result before their columns are built.
+#[derive(Debug, Default)]
+struct FilledRows {
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+    /// The row from which the key is taken.
+    rows: Vec<u32>,
+    /// Whether the window has no input rows.
+    is_empty: Vec<bool>,
+}
+
+/// What is known about the rows that follow in a table.
+#[derive(Debug)]
+struct RowsAhead {
+    /// The next row of the same key. The last row of a key refers to itself.
+    next: Vec<u32>,
+    /// The window of each row.
+    windows: Vec<i64>,
+}
+
+impl WindowFiller {
+    /// Returns `None` if the result contains only windows with rows.
+    pub(crate) fn of_plan(of: &AggregatePlan) -> Result<Option<Self>> {
+        let (Some(plan), WindowSpan::Windows(windows)) = (&of.fill, &of.span) else {
+            return Ok(None);
+        };
+        Self::new(plan.clone(), windows.clone(), of.by.len(), of.schema.clone()).map(Some)
+    }
+
+    fn new(plan: FillPlan, windows: Windows, keys: usize, schema: SchemaRef) -> Result<Self> {
+        const ASCENDING: SortOptions = SortOptions { descending: false, nulls_first: false };
+        let field = |at: usize| {
+            let kind = leaf(schema.field(2 + at).data_type()).clone();
+            SortField::new_with_options(kind, ASCENDING)
+        };
+        let converter =
+            (keys > 0).then(|| RowConverter::new((0..keys).map(field).collect())).transpose()?;
+        let converter = converter.map(Arc::new);
+        let rows = RecordBatch::new_empty(schema.clone());
+        Ok(WindowFiller {
+            plan,
+            windows,
+            schema,
+            keys,
+            converter,
+            open: BTreeMap::new(),
+            rows,
+            next: i64::MIN,
+        })
+    }
+
+    /// Returns the rows of a whole table, with those of windows without rows.
+    ///
+    /// `announce` receives the number of rows of each batch before the batch is built.
+    pub(crate) fn table(
+        mut self,
+        batches: &[RecordBatch],
+        driver: &Driver,
+        announce: &dyn Fn(usize) -> Result<()>,
+    ) -> Result<Vec<RecordBatch>> {
+        let whole = concat_batches(&self.schema, batches)?;
+        let keys = self.keys_of(&whole)?;
+        let windows = self.windows_of(&whole);
+        let mut next: Vec<u32> = (0..keys.len() as u32).collect();
+        let mut last: BTreeMap<&[u8], u32> = BTreeMap::new();
+        for row in (0..keys.len()).rev() {
+            if let Some(later) = last.insert(&keys[row], row as u32) {
+                next[row] = later;
+            }
+        }
+        drop(last);
+        let ahead = RowsAhead { next, windows };
+        let mut found = Vec::new();
+        let mut take = |filler: &Self, rows: &FilledRows| {
+            driver.check()?;
+            announce(rows.rows.len())?;
+            found.push(filler.batch(&whole, rows, Some(&ahead))?);
+            Ok(())
+        };
+        self.fill(&keys, &ahead.windows, Some(&ahead), &mut take)?;
+        self.continue_to(i64::MAX, &mut take)?;
+        Ok(found)
+    }
+
+    /// Returns the next rows of a stream, with those of earlier windows without rows. A window's
+    /// rows must be passed together.
+    pub(crate) fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+        let given = concat_batches(&self.schema, batches)?;
+        let (keys, windows) = (self.keys_of(&given)?, self.windows_of(&given));
+        let every = concat_batches(&self.schema, [&self.rows, &given])?;
+        let mut found = Vec::new();
+        let mut take = |filler: &Self, rows: &FilledRows| {
+            found.push(filler.batch(&every, rows, None)?);
+            Ok(())
+        };
+        self.fill(&keys, &windows, None, &mut take)?;
+        self.keep_rows(&every)?;
+        Ok(found)
+    }
+
+    /// Returns the rows of windows without rows that end no later than a time. `None` means all
+    /// windows of the open keys.
+    pub(crate) fn advance(&mut self, upto: Option<i64>) -> Result<Vec<RecordBatch>> {
+        let last = match upto {
+            None => i64::MAX,
+            Some(upto) => self.windows.last_ended(upto),
+        };
+        let (every, mut found) = (self.rows.clone(), Vec::new());
+        let mut take = |filler: &Self, rows: &FilledRows| {
+            found.push(filler.batch(&every, rows, None)?);
+            Ok(())
+        };
+        self.continue_to(last, &mut take)?;
+        self.keep_rows(&every)?;
+        Ok(found)
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Drops all keys.
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
+        self.rows = RecordBatch::new_empty(self.schema.clone());
+    }
+
+    /// Returns whether any key has windows that may continue.
+    pub(crate) fn has_rows(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Returns the state: the last row of each open key, and the next window.
+    pub(crate) fn state(&self) -> (&RecordBatch, i64) {
+        (&self.rows, self.next)
+    }
+
+    /// Replaces the state. Returns `false`, and changes nothing, if it is not a valid state.
+    pub(crate) fn restore(&mut self, rows: RecordBatch, next: i64) -> Result<bool> {
+        let (keys, windows) = (self.keys_of(&rows)?, self.windows_of(&rows));
+        let mut open = BTreeMap::new();
+        for (row, (key, window)) in (0..).zip(keys.into_iter().zip(windows)) {
+            let until = self.kept_until(window);
+            if window >= next || open.insert(key, OpenKey { row, window, until }).is_some() {
+                return Ok(false);
+            }
+        }
+        (self.open, self.rows, self.next) = (open, rows, next);
+        Ok(true)
+    }
+
+    /// Returns each row's key.
+    fn keys_of(&self, rows: &RecordBatch) -> Result<Vec<KeyBytes>> {
+        let Some(converter) = &self.converter else {
+            return Ok(vec![KeyBytes::default(); rows.num_rows()]);
+        };
+        let columns = rows.columns()[2..2 + self.keys].iter().map(canonical_values);
+        let encoded = converter.convert_columns(&columns.collect::<Result<Vec<_>>>()?)?;
+        Ok(encoded.iter().map(|row| row.as_ref().into()).collect())
+    }
+
+    /// Returns the number of each row's window.
+    fn windows_of(&self, rows: &RecordBatch) -> Vec<i64> {
+        let [starts, ends] = [0, 1].map(|at| whole_numbers(rows.column(at)));
+        let mut last = (None, 0);
+        let mut number = |(start, end): (i64, i64)| {
+            if last.0 != Some((start, end)) {
+                last = (Some((start, end)), self.windows.number_of_window(start, end));
+            }
+            last.1
+        };
+        starts
+            .values()
+            .iter()
+            .copied()
+            .zip(ends.values().iter().copied())
+            .map(&mut number)
+            .collect()
+    }
+
+    /// Returns the last window that a key keeps after a window with rows.
+    fn kept_until(&self, window: i64) -> i64 {
+        match self.plan.keep {
+            None => window,
+            Some(keep) => {
+                let (start, _) = self.windows.nth_window(window);
+                self.windows.last_started(start.saturating_add(keep)).max(window)
+            }
+        }
+    }
+
+    /// Passes rows to `take`, each preceded by those of earlier windows without rows.
+    fn fill(
+        &mut self,
+        keys: &[KeyBytes],
+        windows: &[i64],
+        ahead: Option<&RowsAhead>,
+        take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
+    ) -> Result<()> {
+        let first_row = if ahead.is_some() { 0 } else { self.rows.num_rows() as u32 };
+        let mut filled = FilledRows::default();
+        let mut row = 0;
+        while let Some(&window) = windows.get(row) {
+            self.fill_upto(window - 1, &mut filled, take)?;
+            while windows.get(row) == Some(&window) {
+                let until = match ahead {
+                    // Without `keep`, the windows of a key reach to its last row.
+                    Some(ahead) if self.plan.keep.is_none() => {
+                        ahead.windows[ahead.next[row] as usize]
+                    }
+                    _ => self.kept_until(window),
+                };
+                let key = OpenKey { row: first_row + row as u32, window, until };
+                self.open.insert(keys[row].clone(), key);
+                row += 1;
+            }
+            self.add_window(window, &mut filled);
+            self.next = window + 1;
+            self.pass_on(&mut filled, BATCH_ROWS, take)?;
+        }
+        self.pass_on(&mut filled, 1, take)
+    }
+
+    /// Passes the rows of windows without rows to `take`, up to a window.
+    fn continue_to(
+        &mut self,
+        last: i64,
+        take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
+    ) -> Result<()> {
+        let mut filled = FilledRows::default();
+        self.fill_upto(last, &mut filled, take)?;
+        self.pass_on(&mut filled, 1, take)
+    }
+
+    fn fill_upto(
+        &mut self,
+        last: i64,
+        filled: &mut FilledRows,
+        take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
+    ) -> Result<()> {
+        while self.next <= last && !self.open.is_empty() {
+            self.add_window(self.next, filled);
+            self.next += 1;
+            self.pass_on(filled, BATCH_ROWS, take)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of a window, and drops the keys that have no further windows.
+    fn add_window(&mut self, window: i64, filled: &mut FilledRows) {
+        let (start, end) = self.windows.nth_window(window);
+        self.open.retain(|_, key| {
+            // A day that a time zone has skipped contains no time.
+            let is_there = window <= key.until && (start < end || window == key.window);
+            if is_there {
+                filled.starts.push(start);
+                filled.ends.push(end);
+                filled.rows.push(key.row);
+                filled.is_empty.push(window != key.window);
+            }
+            window < key.until
+        });
+    }
+
+    /// Passes the rows to `take` if there are at least `least`.
+    fn pass_on(
+        &self,
+        filled: &mut FilledRows,
+        least: usize,
+        take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
+    ) -> Result<()> {
+        if filled.rows.len() < least {
+            return Ok(());
+        }
+        take(self, &std::mem::take(filled))
+    }
+
+    /// Keeps only the rows of open keys.
+    fn keep_rows(&mut self, every: &RecordBatch) -> Result<()> {
+        let rows: Vec<u32> = self.open.values().map(|key| key.row).collect();
+        self.rows = arrow_select::take::take_record_batch(every, &UInt32Array::from(rows))?;
+        self.open.values_mut().zip(0..).for_each(|(key, row)| key.row = row);
+        Ok(())
+    }
+
+    /// Builds the columns of the rows.
+    fn batch(
+        &self,
+        every: &RecordBatch,
+        filled: &FilledRows,
+        ahead: Option<&RowsAhead>,
+    ) -> Result<RecordBatch> {
+        let time = |times: &[i64]| {
+            let times: ArrayRef = Arc::new(Int64Array::from(times.to_vec()));
+            times_as(times, self.schema.field(0).data_type())
+        };
+        let mut columns = vec![time(&filled.starts)?, time(&filled.ends)?];
+        let rows = UInt32Array::from(filled.rows.clone());
+        for at in 2..2 + self.keys {
+            columns.push(take(every.column(at), &rows, None)?);
+        }
+        let is_there = filled.is_empty.iter().zip(&filled.rows);
+        let of_rows: UInt32Array =
+            is_there.map(|(is_empty, row)| (!is_empty).then_some(*row)).collect();
+        for (at, fill) in (2 + self.keys..).zip(&self.plan.fills) {
+            let values = every.column(at);
+            columns.push(match fill {
+                Fill::Null => take(values, &of_rows, None)?,
+                Fill::Last => take(values, &rows, None)?,
+                Fill::Zero => {
+                    let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+                    let zero = Scalar::new(cast(&zero, values.data_type())?);
+                    let is_empty = BooleanArray::from(filled.is_empty.clone());
+                    zip(&is_empty, &zero, &take(values, &of_rows, None)?)?
+                }
+                Fill::Linear => self.on_lines(values, filled, ahead)?,
+            });
+        }
+        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
+    }
+
+    /// Returns the values of a column. Those of empty windows are on the line between two rows.
+    fn on_lines(
+        &self,
+        values: &ArrayRef,
+        filled: &FilledRows,
+        ahead: Option<&RowsAhead>,
+    ) -> Result<ArrayRef> {
+        let floats = cast(values, &DataType::Float64)?;
+        let floats = floats.as_primitive::<Float64Type>();
+        let value = |row: u32| floats.is_valid(row as usize).then(|| floats.value(row as usize));
+        let start = |window: i64| self.windows.nth_window(window).0;
+        let on_line = |at: usize| {
+            let row = filled.rows[at];
+            let before = value(row)?;
+            if !filled.is_empty[at] {
+                return Some(before);
+            }
+            let ahead = ahead?;
+            let next = ahead.next[row as usize];
+            let after = value(next).filter(|_| next != row)?;
+            let [from, to] = [row, next].map(|row| start(ahead.windows[row as usize]));
+            let share = (filled.starts[at] - from) as f64 / (to - from) as f64;
+            Some(before + (after - before) * share)
+        };
+        let found = (0..filled.rows.len()).map(on_line);
+        Ok(match values.data_type() {
+            DataType::Float32 => {
+                let found = found.map(|value| value.map(|value| value as f32));
+                Arc::new(found.collect::<arrow_array::PrimitiveArray<Float32Type>>())
+            }
+            _ => Arc::new(found.collect::<arrow_array::PrimitiveArray<Float64Type>>()),
+        })
+    }
+}
+
+/// Returns the starts or ends of windows as integers.
+fn whole_numbers(times: &ArrayRef) -> Int64Array {
+    let plain = match times.data_type() {
+        DataType::Date32 => cast(times, &DataType::Int32),
+        _ => Ok(times.clone()),
+    };
+    let whole = plain.and_then(|plain| cast(&plain, &DataType::Int64));
+    let whole = whole.expect("the bounds of windows are integers, dates or timestamps");
+    whole.as_primitive::<arrow_array::types::Int64Type>().clone()
+}
