@@ -148,6 +148,7 @@ impl Query {
                 draw.pick(&designs)
             },
             windows,
+            empty: None,
             by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
             aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
             predicate: self.condition.map(parse),
