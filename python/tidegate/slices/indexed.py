@@ -130,7 +130,7 @@ def planned(
     left: object,
     index: tidegate.Index,
     target: Target,
-    told: Callable[[JoinQuery, JoinPlan, tidegate.Index], str],
+    explained: Callable[[JoinQuery, JoinPlan, tidegate.Index], str],
 ) -> TaskPlan:
     """Divide a join with an index into tasks.
 
@@ -139,7 +139,7 @@ def planned(
         left: The left input.
         index: The right side.
         target: The number of bytes that each task should read.
-        told: Returns the line that explains how a join uses an index.
+        explained: Returns the line that explains how a join uses an index.
 
     Raises:
         TidegateError: The left input does not consist of Parquet files, or the index is not that of
@@ -155,7 +155,10 @@ def planned(
     starts = np.cumsum(groups.rows) - groups.rows
     cut = starts[reads.start[1:-1]]
     size = f"{index.rows:,} rows, {file.size:,} bytes"
-    notes = [f"  right      {file.path}, {size}; each process maps it", told(query, plan, index)]
+    notes = [
+        f"  right      {file.path}, {size}; each process maps it",
+        explained(query, plan, index),
+    ]
     identity = pickle.dumps(query) + file.identity
     call = Call(plan.schema, plan.explanation, identity, IndexWork(query, file), notes=notes)
     return TaskPlan(call, cut, [Portions(source, groups, tuple(columns), reads)])
