@@ -56,6 +56,7 @@ from tidegate.types import (
     Strategy,
     Streams,
     Table,
+    Weekday,
     Window,
     WindowAlgorithm,
     Within,
@@ -1883,16 +1884,26 @@ class Aggregate(Operator[_AggregateStats]):
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1955,6 +1966,8 @@ class Aggregate(Operator[_AggregateStats]):
         size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        zone: str | None = None,
+        week_start: Weekday | None = None,
         session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
@@ -2741,8 +2754,8 @@ class AggregationPlan:
         >>> plan = AggregationQuery(
         ...     on="ts", size=4, by="sym", aggs={"top": tg.agg.max("price")}
         ... ).plan(trades)
-        >>> plan.columns, plan.windows
-        ([['ts', 'sym', 'price']], (4, 4, 0))
+        >>> plan.columns, plan.longest
+        ([['ts', 'sym', 'price']], 4)
     """
 
     @property
@@ -2783,18 +2796,81 @@ class AggregationPlan:
         """
 
     @property
-    def windows(self) -> tuple[int, int, int] | None:
-        """The windows' size, advance and offset, in the finest unit of the time columns.
+    def longest(self) -> int | None:
+        """A length of time that no window exceeds, in the finest unit of the time columns.
 
         None for sessions.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
-            >>> plan = AggregationQuery(
-            ...     on="ts", size=4, advance=2, aggs={"n": tg.agg.count()}
-            ... ).plan(trades)
-            >>> plan.windows
-            (4, 2, 0)
+            >>> query = AggregationQuery(on="ts", size=4, advance=2, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).longest
+            4
+        """
+
+    def last_windows(self, times: list[int]) -> list[tuple[int, int]]:
+        """Return the start and end of the last window that starts at or before each time.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, advance=2, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).last_windows([5, 6])
+            [(4, 8), (6, 10)]
+
+        Args:
+            times: The times, in the finest unit of the time columns.
+
+        Raises:
+            TidegateError: The aggregation has sessions.
+            TypeError: `times` is not a list of integers.
+        """
+
+    @property
+    def slices(self) -> tuple[int | str, int | str]:
+        """The size and offset of adjacent windows of which all windows consist.
+
+        The size is as long as possible. Sessions raise an error.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=6, advance=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).slices
+            (2, 0)
+        """
+
+    @property
+    def calendar(self) -> str | None:
+        """A description of the calendar, if windows consist of calendar units.
+
+        The description changes whenever the rules of the time zone change.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).calendar is None
+            True
+        """
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone of the windows, if they consist of calendar units in a time zone.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).zone is None
+            True
+        """
+
+    @property
+    def advice(self) -> str | None:
+        """Advice to the caller if the windows may differ from what the caller expects.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).advice is None
+            True
         """
 
 @final
@@ -2896,6 +2972,8 @@ class AggregationQuery:
         size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        zone: str | None = None,
+        week_start: Weekday | None = None,
         session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],

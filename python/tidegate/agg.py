@@ -15,10 +15,12 @@ Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` an
 are no values, counts are 0, and the results of all other functions are null.
 """
 
+# Long because each function has a docstring with an example.
 # ruff: noqa: A001 - the functions have their usual names, which shadow built-ins only here.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate import _tidegate
@@ -161,6 +163,11 @@ class Aggregate:
     udf: Udf | None = None
 
     def __post_init__(self) -> None:
+        for name in (self.column, self.second, *self.inputs):
+            if name is not None and not isinstance(name, str):
+                message = f"{self.function}: expected the name of a column, got {_kind(name)}; add "
+                message += "the values to the table as a column, and give its name"
+                raise TypeError(message)
         if self.function == "udf" and self.udf is None:
             message = "udf: there is no function to call; write tidegate.agg.udf(function, ...)"
             raise ValueError(message)
@@ -179,6 +186,71 @@ class Aggregate:
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         known = (f"{name}={value!r}" for name, value in every if value not in (None, ()))
         return f"Aggregate({', '.join(known)})"
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, for messages."""
+    name = type(value).__name__
+    return f"the expression {value!r:.60}" if name == "Expr" else f"a value of type {name}"
+
+
+INSTEAD = {
+    "avg": "mean(column)",
+    "average": "mean(column)",
+    "nunique": "count_distinct(column)",
+    "n_unique": "count_distinct(column)",
+    "approx_count_distinct": "count_distinct(column)",
+    "vwap": "weighted_mean('price', 'size')",
+    "wavg": "weighted_mean(column, weights)",
+    "weighted_average": "weighted_mean(column, weights)",
+    "stddev": "std(column)",
+    "stdev": "std(column)",
+    "stddev_samp": "std(column)",
+    "variance": "var(column)",
+    "var_samp": "var(column)",
+    "size": "count()",
+    "len": "count()",
+    "n": "count()",
+    "total": "sum(column)",
+    "list": "collect(column)",
+    "array_agg": "collect(column)",
+    "list_agg": "collect(column)",
+    "implode": "collect(column)",
+    "argmax": "arg_max(column, by)",
+    "max_by": "arg_max(column, by)",
+    "idxmax": "arg_max(column, by)",
+    "argmin": "arg_min(column, by)",
+    "min_by": "arg_min(column, by)",
+    "idxmin": "arg_min(column, by)",
+    "percentile": "quantile(column, 0.9)",
+    "quantile_cont": "quantile(column, 0.9)",
+    "percentile_cont": "quantile(column, 0.9)",
+    "first_value": "first(column)",
+    "any_value": "first(column)",
+    "last_value": "last(column)",
+    "prod": "product(column)",
+    "bool_or": "any(column)",
+    "bool_and": "all(column)",
+    "every": "all(column)",
+    "cov": "covar(column, other)",
+    "covar_samp": "covar(column, other)",
+    "correlation": "corr(column, other)",
+    "ohlc": "first, max, min and last, one per column of the result",
+    "mode": "udf(function, column), because there is no native one",
+    "skew": "udf(function, column), because there is no native one",
+    "kurtosis": "udf(function, column), because there is no native one",
+}
+"""Names of functions in other libraries, with what to write here."""
+
+
+def __getattr__(name: str) -> object:
+    message = f"module 'tidegate.agg' has no function {name!r}"
+    if name in INSTEAD:
+        message += f"; write tidegate.agg.{INSTEAD[name]}"
+    elif not name.startswith("_"):
+        near = get_close_matches(name, __all__, 1)
+        message += f"; did you mean {near[0]}?" if near else f"; it has {', '.join(__all__[2:])}"
+    raise AttributeError(message, name=name)
 
 
 def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:

@@ -419,11 +419,15 @@ OPTIONS: tuple[Option, ...] = (
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
         "250ms". If times are integers, give an integer in the same unit. The size must be a
-        positive whole number of the time column's units.
+        positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q", "1y"
+        and their multiples are calendar units if the time zone is known, which means that the time
+        column has a time zone, `zone` is given, or the column contains dates. Local days then have
+        23 to 25 hours, while "24h" always has 24 hours.
         """,
         default="None",
         command=OfCommand(
-            "The length of a window.",
+            "The length of a window; 1d, 1w, 1mo, 1q and 1y are calendar units if the time zone is"
+            " known.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -436,7 +440,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
-        windows.
+        windows. If `size` is in calendar units, `advance` must be in calendar units, too.
         """,
         default="None",
         command=OfCommand(
@@ -452,7 +456,9 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are integers.
-        `offset` accepts the same values as `size`, and may also be negative or 0. None means 0.
+        `offset` accepts the same values as `size`, and may also be negative or 0. None means 0. If
+        `size` is in calendar units, `offset` is added to the local date and time: with `size="1mo"`
+        and `offset="14d6h"`, windows begin on the 15th at 06:00.
         """,
         default="None",
         command=OfCommand(
@@ -463,13 +469,43 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "zone",
+        "str | None",
+        ("aggregate", "Aggregate"),
+        """
+        The time zone in which calendar units are counted: a name such as "Europe/Berlin", or an
+        offset such as "+05:30". None means the time zone of the time column. Times without a time
+        zone are in UTC.
+        """,
+        default="None",
+        command=OfCommand(
+            "The time zone of calendar units, such as Europe/Berlin.",
+            metavar="ZONE",
+            shown_default="the zone of the time column",
+        ),
+    ),
+    Option(
+        "week_start",
+        "Weekday | None",
+        ("aggregate", "Aggregate"),
+        """
+        The day on which windows in weeks begin: `monday` to `sunday`. None means Monday.
+        """,
+        default="None",
+        command=OfCommand(
+            "The day on which windows in weeks begin.",
+            metavar="WEEKDAY",
+            shown_default="monday",
+        ),
+    ),
+    Option(
         "session",
         "Length | None",
         ("aggregate", "Aggregate"),
         """
         How long a session stays open after its last row. `session` accepts the same values as
-        `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the end of
-        a session starts a new session.
+        `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row whose
+        time is exactly the end of a session starts a new session.
         """,
         default="None",
         command=OfCommand(

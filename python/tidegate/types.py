@@ -44,6 +44,7 @@ __all__ = [
     "Sink",
     "Streams",
     "Table",
+    "Weekday",
     "Window",
     "Within",
 ]
@@ -93,7 +94,14 @@ Sink: TypeAlias = (
 """A receiver of batches: a function, a queue, a writer, or another operator's source."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | str | int
-"""A duration, or an integer if times are integers."""
+"""A duration, or an integer if times are integers.
+
+For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
+
+Weekday: TypeAlias = Literal[
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
+]
+"""A day of the week."""
 
 Window: TypeAlias = "Length | Rows"
 """The length of a window: a duration or a row count."""

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from tidegate import _tidegate
+from tidegate.calls.remedies import with_remedy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Given = Mapping[str, Any]
@@ -37,6 +38,19 @@ SAME = {
     "aggregations": "aggs",
     "agg": "aggs",
     "select": "columns",
+    "freq": "size",
+    "rule": "size",
+    "interval": "size",
+    "bucket": "size",
+    "window": "size",
+    "windowDuration": "size",
+    "window_duration": "size",
+    "offset_by": "offset",
+    "slideDuration": "advance",
+    "slide_duration": "advance",
+    "gapDuration": "session",
+    "gap_duration": "session",
+    "max_gap": "session",
     "hop": "advance",
     "slide": "advance",
     "step": "advance",
@@ -55,6 +69,26 @@ SAME = {
     "limit": "max_rows",
     "max_memory": "memory_limit",
     "memory_budget": "memory_limit",
+}
+# Names of distances that end or begin at a row, for joins with a lower and an upper bound.
+BEFORE = {"before", "lookback", "look_back", "preceding", "back"}
+AFTER = {"after", "lookahead", "look_ahead", "following", "forward"}
+AROUND = {"tolerance", "within", "window", "delta", "max_gap", "max_distance", "radius"}
+# Names of a pair of bounds.
+BOUNDS = {"window", "range", "bounds", "between", "interval"}
+# Arguments that tidegate does not have, with the way to get the same result.
+NOTES = {
+    "left_index": "a named index is a column, so write on='<the name of the index>'",
+    "right_index": "a named index is a column, so write on='<the name of the index>'",
+    "index": "a named index is a column, so write its name",
+    "origin": "windows are aligned to the epoch; shift them with offset",
+    "start_by": "windows are aligned to the epoch; shift them with offset",
+    "label": "the result has both window_start and window_end",
+    "closed": "a window contains its start, but not its end",
+    "sort": "results are always in the order that the documentation states",
+    "validate": "check keys with aggregate and count() before the join",
+    "indicator": "write how='anti' for the unmatched rows",
+    "dropna": "a null key is a group in aggregate, and matches nothing in a join",
 }
 # The maximum length of a value in a message.
 SHOWN = 60
@@ -79,8 +113,8 @@ def told(function: Function) -> Function:
             _check_collected(function, given, named)
         try:
             return function(*given, **named)
-        except (TypeError, ValueError):
-            error = of_unknown(function, given, named) or _of_column(named)
+        except (TypeError, ValueError) as raised:
+            error = of_unknown(function, given, named) or _of_column(named) or with_remedy(raised)
             if error is None:
                 raise
         raise error
@@ -175,11 +209,20 @@ def _with_schema(name: str, given: object) -> object:
     """Open any files, and return an object from which the native class can read the schema."""
     if hasattr(given, "__arrow_c_schema__") or _tidegate.is_arrow(given):
         return given
+    if isinstance(given, Mapping) and given and not any(map(_is_column, given.values())):
+        message = f"{name}: expected a schema or data, got a dict of types; write pyarrow.schema("
+        message += "{'ts': pyarrow.timestamp('us', 'UTC'), 'price': pyarrow.float64()})"
+        raise TypeError(message)
     # Imported late, because it imports pyarrow.
     from tidegate.calls.inputs import schema_of  # noqa: PLC0415
 
     opened: object = schema_of(name, given).schema
     return opened
+
+
+def _is_column(value: object) -> bool:
+    """Return whether a value may be the values of a column, rather than a type."""
+    return hasattr(value, "__len__") and not isinstance(value, str | type)
 
 
 FRAMES = ("Spark", "pandas-on-Spark")
@@ -269,9 +312,26 @@ def of_unknown(
         message = f"{name}() accepts its streams as one list; write {name}([first, second, ...])"
         return TypeError(message)
     if not unknown:
-        return None
+        return _of_positions(name, known, given, named)
     message = f"{name}() has no argument {' or '.join(unknown)}; "
     return TypeError(message + _advice(name, list(known), unknown, named))
+
+
+def _of_positions(
+    name: str, known: Mapping[str, inspect.Parameter], given: tuple[Any, ...], named: Given
+) -> TypeError | None:
+    """Return an error if arguments that need a name were given without it, else None."""
+    inputs = [one.name for one in known.values() if one.kind is not one.KEYWORD_ONLY]
+    rest = [one for one in known if one not in inputs and one not in named]
+    unnamed = given[len(inputs) :]
+    if not unnamed or any(one.kind is one.VAR_POSITIONAL for one in known.values()):
+        return None
+    written = ", ".join(
+        f"{argument}={_shown(value)}" for argument, value in zip(rest, unnamed, strict=False)
+    )
+    message = f"{name}() takes only {' and '.join(inputs)} without a name, but got "
+    message += f"{len(unnamed)} more; write {written}"
+    return TypeError(message)
 
 
 def _advice(function: str, known: list[str], unknown: list[str], named: Given) -> str:
@@ -319,11 +379,12 @@ def _names(side: Any) -> list[Any]:  # noqa: ANN401 - any value
     return list(side) if isinstance(side, list | tuple) else [side]
 
 
-def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, PLR0911 - any value, a kind of advice a return
+def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str, str]:  # noqa: ANN401, C901, PLR0911 - any value, a kind of advice a return
     """Return what to write for an argument, and a note about it."""
-    if name in {"tolerance", "within", "window"} and "lower" in known:
-        below = f"-{value}" if isinstance(value, str) else -value
-        return f"lower={_shown(below)}, upper={_shown(value)}", ""
+    if "lower" in known and (line := _bounds(name, value)):
+        return line, ""
+    if name in BEFORE | AFTER | AROUND and "tolerance" in known:
+        return f"tolerance={_shown(value)}", ""
     if name in {"tolerance", "within"} and "window" in known and "within" not in known:
         return f"window={_shown(value)}", ""
     if name == "allow_exact_matches" and "closed" in known and not value:
@@ -338,9 +399,38 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
         return f"suffix={_shown(value[-1])}", advice
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
+    if name in NOTES:
+        return "", NOTES[name]
     if near := get_close_matches(name, known, 1):
         return "", f"did you mean {near[0]}?"
     return "", f"its arguments are {', '.join(known)}"
+
+
+def _bounds(name: str, value: Any) -> str:  # noqa: ANN401 - any value
+    """Return the bounds of an interval join for a distance in another library's words."""
+    if name in BOUNDS and isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 - both ends
+        return f"lower={_shown(value[0])}, upper={_shown(value[1])}"
+    lower, upper = _negative(value), _positive(value)
+    if name in BEFORE:
+        return f"lower={lower}"
+    if name in AFTER:
+        return f"upper={upper}"
+    return f"lower={lower}, upper={upper}" if name in AROUND else ""
+
+
+def _positive(value: Any) -> str:  # noqa: ANN401 - any value
+    """Return a distance as the end of an interval."""
+    return _shown(value.removeprefix("-") if isinstance(value, str) else value)
+
+
+def _negative(value: Any) -> str:  # noqa: ANN401 - any value
+    """Return a distance as the start of an interval."""
+    if value is None:
+        return "None"
+    if isinstance(value, str):
+        return _shown(f"-{value.removeprefix('-')}")
+    shown = _shown(value)
+    return shown.removeprefix("-") if shown.startswith("-") else f"-{shown}"
 
 
 def _shown(value: object) -> str:

@@ -252,6 +252,13 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
         >>> print(plan.splitlines()[1])
           time       right.ts - left.ts in [0, 1] integer
     """
+    if not callable(function):
+        kind_given = f"{type(function).__module__}.{type(function).__name__}"
+        msg = f"function: expected a function or a class, got {kind_given}; write its name and its "
+        msg += (
+            "arguments, as in tidegate.explain(tidegate.interval_join, left, right, on='ts', ...)"
+        )
+        raise TypeError(msg)
     kind = inspect.unwrap(function) if isinstance(function, type) else function
     planner = _PLANNERS.get(kind)
     if planner is None:

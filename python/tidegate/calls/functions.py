@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Strategy,
         Streams,
         Table,
+        Weekday,
         Window,
         WindowAlgorithm,
         Within,
@@ -1426,6 +1427,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    zone: str | None = None,
+    week_start: Weekday | None = None,
     session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
@@ -1468,16 +1471,26 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1553,6 +1566,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    zone: str | None = None,
+    week_start: Weekday | None = None,
     session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
@@ -1589,16 +1604,26 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from

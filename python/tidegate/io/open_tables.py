@@ -244,7 +244,9 @@ def refused(given: object, name: str) -> TypeError:
         what = type(given[wrong[0]]).__name__ if wrong else ""
         found = f"a list whose item {wrong[0]} is {what}" if wrong else "an empty list"
     begin = f"{name}: " if name else ""
-    return TypeError(f"{begin}expected a table, got {found}; give {KINDS}")
+    # A lazy frame of narwhals does not export Arrow data, but the frame that it wraps may be known.
+    wrapped = "its to_native(), or " if kind.__module__.startswith("narwhals") else ""
+    return TypeError(f"{begin}expected a table, got {found}; give {wrapped}{KINDS}")
 
 
 Opener: TypeAlias = Callable[[Any, str, Reading], OpenTable]

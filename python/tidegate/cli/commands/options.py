@@ -105,7 +105,7 @@ TimeFormat: TypeAlias = Annotated[
 Zone: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--zone",
+        "--csv-zone",
         metavar="ZONE",
         help="Time zone of times without a UTC offset in CSV input, such as Europe/Berlin; "
         "repeat it for one per input.",

@@ -126,8 +126,13 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
                 )
             )
         except DialectError as error:
-            misused(f"--{error.option.replace('_', '-')}", error.reason)
+            misused(_flag(error.option), error.reason)
     return found
+
+
+def _flag(option: str) -> str:
+    """Return the flag of a CSV option; `--zone` is that of calendar windows."""
+    return "--csv-zone" if option == "zone" else f"--{option.replace('_', '-')}"
 
 
 def _character(text: str | None) -> str | None:
@@ -141,8 +146,7 @@ def _each(name: str, values: list[str] | None, inputs: int) -> list[str | None]:
     if len(values) == 1:
         return [values[0]] * inputs
     if len(values) != inputs:
-        option = f"--{name.replace('_', '-')}"
-        misused(option, f"expected one value, or one for each of the {inputs} inputs")
+        misused(_flag(name), f"expected one value, or one for each of the {inputs} inputs")
     return [*values]
 
 

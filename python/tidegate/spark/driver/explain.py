@@ -324,7 +324,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  kept       {what}, {_STORES}",
         "  emitted    once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
-        *_hot_keys(layout, "'time'" if plan.windows is not None else None),
+        *_hot_keys(layout, "'time'" if not plan.has_sessions else None),
         f"  reports    {_TELLS.format('aggregate')}",
     ]
 

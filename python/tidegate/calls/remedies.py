@@ -1,0 +1,46 @@
+"""Adds what to write to errors from native code, which does not know how Python converts data."""
+
+import re
+
+from tidegate._tidegate import SchemaError, TidegateError
+
+MIXED = re.compile(
+    r"times with and without a time zone cannot be compared: "
+    r"(left `.*` is (\w+), right `(.*)` is (\w+).*?); add a time zone to both"
+)
+OF_LEFT = re.compile(r"right: there is no column `([^`]+)`, which `aggs` names")
+SYNTAX = re.compile(r"(where|lower|upper)\b.*?`(.*)`: Expected: (.*) at Line", re.DOTALL)
+# Words after which a condition cannot end.
+OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", "between")
+
+
+def with_remedy(error: Exception) -> Exception | None:
+    """Return the error with what to write, or None if its message is complete already."""
+    text = str(error)
+    if found := OF_LEFT.search(text):
+        message = f"{text}; functions in `aggs` read columns of the matching right rows"
+        message += f", and columns of the left side such as `{found[1]}` are in the result anyway"
+        return SchemaError(message) if isinstance(error, SchemaError) else None
+    if (found := MIXED.search(text)) and "int" in f"{found[2]} {found[4]}":
+        side = "left" if "int" in found[2] else "right"
+        message = f"integers and timestamps cannot be compared: {found[1]}; if the integers count "
+        message += f"milliseconds since 1970, write pandas.to_datetime({side}[...], unit='ms', "
+        message += "utc=True), or cast them in pyarrow or polars"
+        return SchemaError(message)
+    if type(error) is TidegateError and (found := SYNTAX.search(text)):
+        return TidegateError(f"{text}; {_syntax(found[2], found[3])}")
+    return None
+
+
+def _syntax(condition: str, expected: str) -> str:
+    """Return how to correct a condition."""
+    last = condition.rsplit(maxsplit=1)[-1] if condition.split() else ""
+    if "end of the text" in expected and last.lower() in OPEN_ENDED:
+        return f"write a condition after {last!r}, or remove this word"
+    if condition.count("(") > condition.count(")"):
+        return "close each parenthesis"
+    if "==" in condition:
+        return "write = to compare, as in left.price = right.price"
+    if "&&" in condition or "||" in condition:
+        return "write AND and OR"
+    return "write SQL, as in left.price > right.bid AND left.venue = 'X'"

@@ -1,0 +1,83 @@
+"""Joins and aggregations as methods of pandas data frames.
+
+Importing this module adds the accessor `tidegate` to `pandas.DataFrame`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+import pandas as pd
+import pyarrow as pa
+
+import tidegate
+from tidegate.frames import Method
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Frames"]
+
+P = ParamSpec("P")
+
+NULLABLE = {
+    **{getattr(pa, f"int{bits}")(): getattr(pd, f"Int{bits}Dtype")() for bits in (8, 16, 32, 64)},
+    **{getattr(pa, f"uint{bits}")(): getattr(pd, f"UInt{bits}Dtype")() for bits in (8, 16, 32, 64)},
+    pa.bool_(): pd.BooleanDtype(),
+}
+"""The pandas types of integers and truth values among which there are nulls."""
+
+
+def _method(function: Callable[Concatenate[Any, P], pa.Table]) -> Method[P, pd.DataFrame]:
+    return Method(function)
+
+
+@pd.api.extensions.register_dataframe_accessor("tidegate")
+class Frames:
+    """The methods of a data frame. The frame is the left input, or the only one.
+
+    The methods have the same names and arguments as tidegate's functions, and return data frames.
+    Columns keep their types. If a column of NumPy integers or truth values receives missing values,
+    for example those of unmatched rows, it gets the nullable type `Int64` or `boolean`, so that its
+    values stay exact. A named index of the left frame is the index of the result.
+
+    Example:
+        >>> import pandas as pd
+        >>> import tidegate as tg
+        >>> import tidegate.pandas
+        >>> trades = pd.DataFrame({"ts": [10, 20, 30], "sym": ["A", "B", "C"]})
+        >>> quotes = pd.DataFrame({"ts": [9, 18, 19], "sym": ["A", "B", "B"], "bid": [3, 4, 5]})
+        >>> last = trades.tidegate.asof_join(quotes, on="ts", by="sym", columns=["sym", "bid"])
+        >>> last["bid"].tolist(), str(last["bid"].dtype)
+        ([3, 5, <NA>], 'Int64')
+        >>> bars = quotes.tidegate.aggregate(on="ts", size=10, aggs={"bid": tg.agg.max("bid")})
+        >>> bars["bid"].tolist()
+        [3, 5]
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    interval_join = _method(tidegate.interval_join)
+    asof_join = _method(tidegate.asof_join)
+    overlap_join = _method(tidegate.overlap_join)
+    window_join = _method(tidegate.window_join)
+    band_join = _method(tidegate.band_join)
+    aggregate = _method(tidegate.aggregate)
+
+    def _called(
+        self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
+    ) -> pd.DataFrame:
+        return _frame(function(self._frame, *given, **named))
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    """Return a table as a data frame in which integers with nulls stay integers."""
+    frame = table.to_pandas()
+    for place, field in enumerate(table.schema):
+        column = table.column(place)
+        is_widened = field.type in NULLABLE and column.null_count and field.name in frame.columns
+        # Other types than NumPy's floats and objects can represent nulls already.
+        if is_widened and frame[field.name].dtype.kind in "fO":
+            frame[field.name] = column.to_pandas(types_mapper=NULLABLE.get).array
+    return frame

@@ -1,0 +1,237 @@
+"""Eighty messages: each names the problem and the place, and what to write instead.
+
+A message that a user sees after a slip that is usual in other libraries is complete only if its
+remedy can be copied. Where it contains a line of code for this call, the line is tried.
+"""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+
+LEFT = pa.table({"ts": [1, 2, 30], "k": ["a", "b", "a"], "price": [1.0, 2.0, 3.0]})
+RIGHT = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "b"], "bid": [1.0, 2.0, 3.0]})
+ZONED = pa.table({"ts": pa.array([1, 2], pa.timestamp("us", "UTC")), "bid": [1.0, 2.0]})
+PAIRS = {"on": "ts", "lower": 0, "upper": 1}
+COUNT = {"aggs": {"n": tg.agg.count()}}
+GIVEN: dict[str, Any] = {"Expr": tg.row.v}
+
+# The function, its arguments after the inputs, and the remedy. The arguments that a remedy lists
+# replace the unknown ones, and the call must then succeed.
+REMEDIES: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    # Arguments without their names.
+    ("interval_join", ("ts", -5, 0), {}, "write on='ts', lower=-5, upper=0"),
+    ("asof_join", ("ts", "k"), {}, "write on='ts', by='k'"),
+    ("overlap_join", (("ts", "ts"),), {}, "write on=('ts', 'ts')"),
+    ("aggregate", ("ts", 5), COUNT, "write aggregate([first, second, ...])"),
+    ("window_join", ("ts", 5), {}, "write on='ts', window=5"),
+    # Names of other libraries.
+    *(
+        ("aggregate", (), {"on": "ts", name: 5} | COUNT, "write size=5")
+        for name in ("freq", "rule", "interval", "windowDuration", "bucket", "window", "every")
+    ),
+    ("aggregate", (), {"on": "ts", "size": 4, "slideDuration": 2} | COUNT, "write advance=2"),
+    ("aggregate", (), {"on": "ts", "gapDuration": 2} | COUNT, "write session=2"),
+    ("aggregate", (), {"on": "ts", "max_gap": 2} | COUNT, "write session=2"),
+    *(
+        ("interval_join", (), {"on": "ts", "upper": 0, name: 5}, "write lower=-5")
+        for name in ("before", "lookback", "preceding")
+    ),
+    *(
+        ("interval_join", (), {"on": "ts", "lower": 0, name: 5}, "write upper=5")
+        for name in ("after", "lookahead", "following")
+    ),
+    *(
+        ("interval_join", (), {"on": "ts", name: 5}, "write lower=-5, upper=5")
+        for name in ("within", "tolerance", "window", "delta", "radius", "max_distance")
+    ),
+    ("interval_join", (), {"on": "ts", "tolerance": None}, "write lower=None, upper=None"),
+    ("interval_join", (), {"on": "ts", "window": (-5, 0)}, "write lower=-5, upper=0"),
+    ("interval_join", (), {"on": "ts", "range": (-5, 0)}, "write lower=-5, upper=0"),
+    ("interval_join", (), {"on": "ts", "between": (-5, 0)}, "write lower=-5, upper=0"),
+    ("asof_join", (), {"on": "ts", "lookback": 5}, "write tolerance=5"),
+    ("asof_join", (), {"on": "ts", "max_gap": 5}, "write tolerance=5"),
+    ("asof_join", (), {"on": "ts", "direction": "forward"}, "write strategy='forward'"),
+    ("asof_join", (), {"left_on": "ts", "right_on": "ts"}, "write on='ts'"),
+    ("asof_join", (), {"on": "ts", "group_by": "k"}, "write by='k'"),
+]
+
+
+def call(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> pa.Table:
+    inputs = (LEFT,) if name == "aggregate" else (LEFT, RIGHT)
+    result: pa.Table = getattr(tg, name)(*inputs, *given, **named)
+    return result
+
+
+@pytest.mark.parametrize(("name", "given", "named", "remedy"), REMEDIES)
+def test_the_remedy_for_an_argument_can_be_copied(name, given, named, remedy: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        call(name, given, named)
+    message = str(raised.value)
+    assert message.startswith(f"{name}() ")
+    assert message.endswith(remedy)
+    if "[first" in remedy:
+        return
+    line = eval(f"dict({remedy.removeprefix('write ')})")  # noqa: S307 - a line of this package
+    signature = set(line) | {one for one in named if f" {one}" not in message.partition(";")[0]}
+    rest = {one: value for one, value in named.items() if one in signature}
+    call(name, (), rest | line)
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("5s", "write lower='-5s', upper='5s'"),
+        ("-5s", "write lower='-5s', upper='5s'"),
+        (
+            timedelta(seconds=5),
+            "write lower=-datetime.timedelta(seconds=5), upper=datetime.timedelta(seconds=5)",
+        ),
+        (-5, "write lower=5, upper=-5"),
+    ],
+)
+def test_distances_of_any_form_become_bounds(value: object, remedy: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        tg.interval_join(LEFT, RIGHT, on="ts", tolerance=value)
+    assert str(raised.value).endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("avg", "mean(column)"),
+        ("nunique", "count_distinct(column)"),
+        ("n_unique", "count_distinct(column)"),
+        ("vwap", "weighted_mean('price', 'size')"),
+        ("stddev", "std(column)"),
+        ("variance", "var(column)"),
+        ("size", "count()"),
+        ("len", "count()"),
+        ("total", "sum(column)"),
+        ("list", "collect(column)"),
+        ("array_agg", "collect(column)"),
+        ("argmax", "arg_max(column, by)"),
+        ("min_by", "arg_min(column, by)"),
+        ("percentile", "quantile(column, 0.9)"),
+        ("first_value", "first(column)"),
+        ("prod", "product(column)"),
+        ("bool_or", "any(column)"),
+        ("cov", "covar(column, other)"),
+        ("correlation", "corr(column, other)"),
+    ],
+)
+def test_functions_of_other_libraries_are_known(name: str, remedy: str) -> None:
+    with pytest.raises(AttributeError) as raised:
+        getattr(tg.agg, name)
+    assert str(raised.value) == (
+        f"module 'tidegate.agg' has no function '{name}'; write tidegate.agg.{remedy}"
+    )
+    function, _, rest = remedy.partition("(")
+    arguments = [one.strip(" )'") for one in rest.split(",") if one.strip(" )")]
+    numbers = [float(one) if re.fullmatch(r"[\d.]+", one) else one for one in arguments]
+    assert isinstance(getattr(tg.agg, function)(*numbers), tg.agg.Aggregate)
+
+
+def test_other_functions_are_guessed_or_listed() -> None:
+    with pytest.raises(AttributeError, match=r"did you mean median\?"):
+        tg.agg.meddian  # noqa: B018 - raises
+    with pytest.raises(AttributeError, match="it has all, any, arg_max"):
+        tg.agg.zzz  # noqa: B018 - raises
+    assert not hasattr(tg.agg, "__wrapped__")
+
+
+MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
+    "a left column in aggs": (
+        lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, aggs={"p": tg.agg.mean("price")}),
+        tg.SchemaError,
+        ["right: ", "no column `price`", "functions in `aggs` read columns of the matching right"],
+    ),
+    "a condition that ends too early": (
+        lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, where="left.price > right.bid and"),
+        tg.TidegateError,
+        ["where `", "Column: 27", "write a condition after 'and', or remove this word"],
+    ),
+    "an open parenthesis": (
+        lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, where="(left.price > right.bid"),
+        tg.TidegateError,
+        ["where `", "close each parenthesis"],
+    ),
+    "integers beside times": (
+        lambda: tg.asof_join(LEFT, ZONED, on="ts"),
+        tg.SchemaError,
+        ["integers and timestamps cannot be compared", "left `ts` is int64", "unit='ms', utc=True"],
+    ),
+    "an index on the left": (
+        lambda: tg.asof_join(LEFT, RIGHT, left_index=True, right_index=True),
+        TypeError,
+        ["no argument left_index or right_index", "write on='<the name of the index>'"],
+    ),
+    "the label of windows": (
+        lambda: tg.aggregate(LEFT, on="ts", size=5, label="right", **COUNT),
+        TypeError,
+        ["no argument label", "the result has both window_start and window_end"],
+    ),
+    "the origin of windows": (
+        lambda: tg.aggregate(LEFT, on="ts", size=5, origin="start", **COUNT),
+        TypeError,
+        ["no argument origin", "shift them with offset"],
+    ),
+    "the closed ends of windows": (
+        lambda: tg.aggregate(LEFT, on="ts", size=5, closed="right", **COUNT),
+        TypeError,
+        ["no argument closed", "a window contains its start, but not its end"],
+    ),
+    "a result to explain": (
+        lambda: tg.explain(tg.interval_join(LEFT, RIGHT, **PAIRS)),
+        TypeError,
+        ["function: ", "got pyarrow.lib.Table", "tidegate.explain(tidegate.interval_join, left"],
+    ),
+    "a name to explain": (
+        lambda: tg.explain("interval_join", LEFT, RIGHT),
+        TypeError,
+        ["function: ", "got builtins.str", "tidegate.explain(tidegate.interval_join, left"],
+    ),
+    "an expression as a column": (
+        lambda: tg.agg.mean(tg.row.v * 2),
+        TypeError,
+        ["mean: ", "got the expression", "as a column, and give its name"],
+    ),
+    "a list as a column": (
+        lambda: tg.agg.sum(["a", "b"]),
+        TypeError,
+        ["sum: ", "got a value of type list", "give its name"],
+    ),
+    "an expression as weights": (
+        lambda: tg.agg.weighted_mean("price", tg.row.size),
+        TypeError,
+        ["weighted_mean: ", "got the expression"],
+    ),
+    "types instead of a schema": (
+        lambda: tg.IntervalJoin({"ts": "datetime64"}, {"ts": "datetime64"}, **PAIRS),
+        TypeError,
+        ["left: expected a schema or data, got a dict of types", "pyarrow.schema({'ts':"],
+    ),
+    "classes instead of a schema": (
+        lambda: tg.Merge({"ts": int}),
+        TypeError,
+        ["schema: expected a schema or data, got a dict of types"],
+    ),
+    "a missing file": (
+        lambda: tg.asof_join("none.parquet", RIGHT, on="ts"),
+        FileNotFoundError,
+        ["left: none.parquet: cannot be read"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_names_problem_place_and_remedy(name: str) -> None:
+    run, kind, parts = MESSAGES[name]
+    with pytest.raises(kind) as raised:
+        run()
+    for part in parts:
+        assert part in str(raised.value)
