@@ -576,6 +576,19 @@ def test_the_columns_of_a_band_join_are_not_those_of_the_index():
     assert found.equals(tg.band_join(trades, quotes, **band, **pairs))
 
 
+@pytest.mark.parametrize("of_left", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize("of_right", [pa.string(), pa.large_string(), pa.string_view()])
+@pytest.mark.parametrize("by", ["k", ["k", "n"]])
+def test_text_keys_match_in_any_layout(of_left, of_right, by):
+    keys = ["a", "b", None, "a", "a longer key that views do not inline"]
+    right = pa.table({"ts": range(5), "k": pa.array(keys, of_right), "n": [1] * 5, "r": range(5)})
+    left = pa.table({"ts": [9] * 5, "k": pa.array(keys[::-1], of_left), "n": [1] * 5})
+    index = tg.Index(right, on="ts", by=by)
+    wanted = tg.asof_join(left, right, on="ts", by=by)
+    assert wanted["r"].null_count == 1
+    assert tg.asof_join(left, index, on="ts", by=by).equals(wanted)
+
+
 def test_a_join_that_does_not_fit_the_index_is_refused():
     quotes = pa.table({"ts": [1, 2], "sent": [1, 2], "sym": ["A", "B"], "n": [1, 2]})
     index = tg.Index(quotes, on="ts", by="sym")

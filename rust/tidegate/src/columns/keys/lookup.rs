@@ -112,7 +112,7 @@ impl KeyLookup {
     /// compared in the types in which they are numbered.
     pub(crate) fn fits(&self, columns: &[KeyColumn]) -> bool {
         let same = |(column, (at, common)): (&KeyColumn, &(usize, DataType))| {
-            column.right == *at && column.common == *common
+            column.right == *at && are_alike(&column.common, common)
         };
         columns.len() == self.columns.len() && columns.iter().zip(&self.columns).all(same)
     }
@@ -151,6 +151,16 @@ impl KeyLookup {
             }
         }
     }
+}
+
+/// Returns whether keys that are compared in these types have the same numbers. The layout of
+/// strings and binary values does not matter.
+fn are_alike(left: &DataType, right: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let are_text = |one: &DataType| matches!(one, Utf8 | LargeUtf8 | Utf8View);
+    let are_binary = |one: &DataType| matches!(one, Binary | LargeBinary | BinaryView);
+    let both = |is: &dyn Fn(&DataType) -> bool| is(left) && is(right);
+    left == right || both(&are_text) || both(&are_binary)
 }
 
 /// Returns the types in which key columns are compared.
