@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyarrow as pa
-
 Fingerprint = list[float]
 """The number of rows of a result, and any other values to compare."""
 
@@ -35,16 +33,21 @@ class Found:
 
 
 def measure(
-    run: Callable[[], pa.Table], fingerprint: Callable[[pa.Table], Fingerprint], repeat: int
+    run: Callable[[], Any],
+    fingerprint: Callable[[Any], Fingerprint],
+    repeat: int,
+    least_s: float = 0.0,
 ) -> Found:
-    """Call once to check the result, then `repeat` times."""
+    """Call once to check the result, then at least `repeat` times and for at least `least_s`."""
     start = time.perf_counter()
     found = run()
     first = time.perf_counter() - start
     checked = fingerprint(found)
     del found
-    seconds, cpu = [], []
-    for _ in range(repeat):
+    seconds: list[float] = []
+    cpu: list[float] = []
+    began = time.perf_counter()
+    while len(seconds) < repeat or time.perf_counter() - began < least_s:
         start, cpu_start = time.perf_counter(), time.process_time()
         found = run()
         seconds.append(time.perf_counter() - start)

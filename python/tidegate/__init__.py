@@ -91,7 +91,7 @@ from tidegate.calls.functions import (
     window_join,
     window_join_batches,
 )
-from tidegate.calls.index import Index
+from tidegate.calls.index import METHODS, Index, open_index
 from tidegate.calls.tasks import tasks
 from tidegate.csv_files import CsvFiles, csv
 from tidegate.expressions import Expr, case, left, right, row
@@ -101,7 +101,7 @@ from tidegate.runtime.metrics import metrics
 from tidegate.runtime.running import Running
 from tidegate.windows import Rows, rows
 
-attach({Digest: {"update": update}})
+attach({Digest: {"update": update}, **METHODS})
 
 if TYPE_CHECKING:
     from tidegate.slices.plan import TaskPlan
@@ -169,6 +169,7 @@ __all__ = [
     "merge",
     "merge_batches",
     "metrics",
+    "open_index",
     "overlap_join",
     "overlap_join_batches",
     "release_memory",

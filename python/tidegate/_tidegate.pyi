@@ -13,6 +13,7 @@ Import names from `tidegate`, not from this module. Examples use `tg` for `tideg
 
 # ruff: noqa: PYI021 - the stub is the manual: docstrings of native functions are written here.
 
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import date, datetime
 from types import GenericAlias, TracebackType
@@ -57,6 +58,7 @@ from tidegate.types import (
     StreamJoinStats,
     Streams,
     Table,
+    Weekday,
     Window,
     WindowAlgorithm,
     Within,
@@ -1242,6 +1244,51 @@ class Merge(Operator[OperatorStats]):
         threads: int | None = None,
         digest: bool = False,
     ) -> Self: ...
+    @property
+    def on(self) -> str:
+        """The time column.
+
+        Example:
+            >>> tg.Merge(trades.schema).on
+            'ts'
+        """
+
+    def index(
+        self,
+        *,
+        by: str | Sequence[str] | None = None,
+        keep: Bound = None,
+        threads: int | None = None,
+    ) -> Index:
+        """Create an empty index for the merged rows.
+
+        Run the merge with the index's `append` as its sink. Joins with the index then find the rows
+        that have been merged so far.
+
+        Example:
+            >>> merge = tg.Merge(quotes.schema)
+            >>> recent = merge.index(by="sym", keep=20)
+            >>> with merge.running(recent.append):
+            ...     merge.sources[0].push(quotes)
+            >>> recent.rows
+            2
+            >>> tg.asof_join(trades, recent, on="ts", by="sym")["bid"].to_pylist()
+            [None, None, 7]
+
+        Args:
+            by: The key columns: a name or a list of names. None means that the joins have no keys.
+            keep: Rows expire when they are this much older than the latest row: a timedelta, a
+                numpy timedelta64, a string such as "1h", or an integer if times are integers. Rows
+                with a start and an end expire when they end this long before the latest start. None
+                keeps all rows.
+            threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+        Raises:
+            SchemaError: A key column is missing or has an unsuitable type.
+            TidegateError: `keep` is negative or does not fit the time column.
+            TypeError: An argument has the wrong type.
+        """
+
     def reader(self) -> MergeReader:
         """Create another reader for the rows.
 
@@ -1836,16 +1883,26 @@ class Aggregate(Operator[AggregateStats]):
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1908,6 +1965,8 @@ class Aggregate(Operator[AggregateStats]):
         size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        zone: str | None = None,
+        week_start: Weekday | None = None,
         session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
@@ -2598,6 +2657,8 @@ class JoinPlan:
         """
 
     @property
+    def _has_row_bounds(self) -> bool: ...
+    @property
     def looks_back(self) -> bool:
         """Whether the last right row with a given key may match regardless of its age.
 
@@ -2692,8 +2753,8 @@ class AggregationPlan:
         >>> plan = AggregationQuery(
         ...     on="ts", size=4, by="sym", aggs={"top": tg.agg.max("price")}
         ... ).plan(trades)
-        >>> plan.columns, plan.windows
-        ([['ts', 'sym', 'price']], (4, 4, 0))
+        >>> plan.columns, plan.longest
+        ([['ts', 'sym', 'price']], 4)
     """
 
     @property
@@ -2734,18 +2795,81 @@ class AggregationPlan:
         """
 
     @property
-    def windows(self) -> tuple[int, int, int] | None:
-        """The windows' size, advance and offset, in the finest unit of the time columns.
+    def longest(self) -> int | None:
+        """A length of time that no window exceeds, in the finest unit of the time columns.
 
         None for sessions.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
-            >>> plan = AggregationQuery(
-            ...     on="ts", size=4, advance=2, aggs={"n": tg.agg.count()}
-            ... ).plan(trades)
-            >>> plan.windows
-            (4, 2, 0)
+            >>> query = AggregationQuery(on="ts", size=4, advance=2, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).longest
+            4
+        """
+
+    def last_windows(self, times: list[int]) -> list[tuple[int, int]]:
+        """Return the start and end of the last window that starts at or before each time.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, advance=2, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).last_windows([5, 6])
+            [(4, 8), (6, 10)]
+
+        Args:
+            times: The times, in the finest unit of the time columns.
+
+        Raises:
+            TidegateError: The aggregation has sessions.
+            TypeError: `times` is not a list of integers.
+        """
+
+    @property
+    def slices(self) -> tuple[int | str, int | str]:
+        """The size and offset of adjacent windows of which all windows consist.
+
+        The size is as long as possible. Sessions raise an error.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=6, advance=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).slices
+            (2, 0)
+        """
+
+    @property
+    def calendar(self) -> str | None:
+        """A description of the calendar, if windows consist of calendar units.
+
+        The description changes whenever the rules of the time zone change.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).calendar is None
+            True
+        """
+
+    @property
+    def zone(self) -> str | None:
+        """The time zone of the windows, if they consist of calendar units in a time zone.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).zone is None
+            True
+        """
+
+    @property
+    def advice(self) -> str | None:
+        """Advice to the caller if the windows may differ from what the caller expects.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=4, aggs={"n": tg.agg.count()})
+            >>> query.plan(trades).advice is None
+            True
         """
 
 @final
@@ -2801,11 +2925,13 @@ class JoinQuery:
     ) -> JoinPlan:
         """Return the plan for inputs with these columns. No rows are read."""
 
-    def table(self, left: ArrowSource | InputRows, right: ArrowSource | InputRows) -> pa.Table:
+    def table(
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
+    ) -> pa.Table:
         """Join two inputs of Arrow data."""
 
     def batches(
-        self, left: ArrowSource | InputRows, right: ArrowSource | InputRows
+        self, left: ArrowSource | InputRows | Index, right: ArrowSource | InputRows | Index
     ) -> BatchReader[JoinStats]:
         """Join two inputs of Arrow data, batch by batch."""
 
@@ -2845,6 +2971,8 @@ class AggregationQuery:
         size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        zone: str | None = None,
+        week_start: Weekday | None = None,
         session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
@@ -2872,10 +3000,10 @@ class AggregationQuery:
     def replace(self, **changes: object) -> Self:
         """Return the same query with different values for some arguments."""
 
-    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows]) -> AggregationPlan:
+    def plan(self, streams: Streams | Sequence[pa.Schema | InputRows | Index]) -> AggregationPlan:
         """Return the plan for streams with these columns. No rows are read."""
 
-    def table(self, streams: Streams | Sequence[InputRows]) -> pa.Table:
+    def table(self, streams: Streams | Sequence[InputRows | Index]) -> pa.Table:
         """Aggregate streams of Arrow data."""
 
     def operator(
@@ -2900,28 +3028,43 @@ class Index:
     rows then searches for their matches instead of passing over all right rows. The result is the
     same as with the table itself, including the order of its rows.
 
-    `asof_join` without `where`, and `interval_join` and `window_join` with bounds that are the same
-    for all rows, use the index, with or without `aggs`. Other joins also accept an index, but read
-    all of its rows.
+    `asof_join`, and `interval_join` and `window_join` with bounds that are the same for all rows,
+    use the index. `overlap_join` uses an index on a start and an end column. Other joins also
+    accept an index, but read all of its rows.
 
-    The index refers to the rows of the table, and takes up another 12 bytes per row and a few bytes
-    per key.
+    The index refers to the rows of the table, and takes up another 12 bytes per row, or 21 bytes if
+    rows have a start and an end, and a few bytes per key. `append` adds rows, `expire` removes old
+    ones, and `save` writes the index to a file. Other threads can join with the index in the
+    meantime: each call sees one version of the rows.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
         >>> tg.asof_join(trades, index, on="ts", by="sym", columns=["ts", "bid"]).to_pydict()
         {'ts': [10, 20, 30], 'bid': [8, None, 7]}
 
+        Rows that have a start and an end:
+
+        >>> jobs = pa.table({"start": [0, 12, 15], "end": [99, 14, 20], "job": ["x", "y", "z"]})
+        >>> index = tg.Index(jobs, on=("start", "end"))
+        >>> tg.overlap_join(trades, index, on=("ts", "ts"), columns=["ts", "job"]).to_pydict()
+        {'ts': [10, 20, 20, 30], 'job': ['x', 'x', 'z', 'x']}
+
     Args:
         table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict
             of arrays. They must not change afterwards.
-        on: The time column.
+        on: The time column, or a pair with the start and end columns for `overlap_join`. A row with
+            a null start or end does not match any row.
         by: The key columns: a name or a list of names. None means that the joins have no keys.
+        keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
+            timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
+            start and an end expire when they end this long before the latest start. None keeps all
+            rows.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
         SchemaError: A column is missing or has an unsuitable type.
-        TidegateError: A time is null, the table cannot be read, or it has too many rows.
+        TidegateError: A time is null, a row ends before it starts, the table cannot be read, it has
+            too many rows, or `keep` is invalid.
         TypeError: The table has an unsupported type.
     """
 
@@ -2929,10 +3072,94 @@ class Index:
         cls,
         table: Table,
         *,
-        on: str,
+        on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
+        keep: Bound = None,
         threads: int | None = None,
     ) -> Self: ...
+    def append(self, table: Table) -> None:
+        """Append rows to the index.
+
+        The rows need the columns of the index, with the same types, and can have any times.
+
+        The work is proportional to the number of new rows, except that they are merged with earlier
+        rows from time to time. Each row is merged only a few times in total. Calls that are running
+        in other threads see the rows either with or without the new ones.
+
+        Example:
+            >>> index = tg.Index(quotes, on="ts", by="sym")
+            >>> index.append({"ts": [30], "sym": ["B"], "bid": [6]})
+            >>> index.rows
+            5
+
+        Args:
+            table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a
+                dict of arrays. They must not change afterwards.
+
+        Raises:
+            SchemaError: The rows have other columns than the index, or other types.
+            TidegateError: A time is null, or there would be too many rows. The index is unchanged.
+            TypeError: The rows have an unsupported type.
+        """
+
+    def expire(self, *, before: int | datetime | date | np.datetime64) -> None:
+        """Remove the rows before a time from the index.
+
+        Rows that have a start and an end are removed if they end before the time. Rows with a null
+        start or end remain.
+
+        The memory of removed rows is released once they outnumber the rows that remain. Calls that
+        are running in other threads see the rows either with or without the removed ones.
+
+        Example:
+            >>> index = tg.Index(quotes, on="ts", by="sym")
+            >>> index.expire(before=19)
+            >>> index.rows
+            2
+
+        Args:
+            before: The time of the earliest row to keep: a time of the type of the time column or
+                the end column, or an integer in its unit.
+
+        Raises:
+            TidegateError: The time does not fit the column.
+            TypeError: `before` is neither a time nor an integer.
+        """
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the index and its rows to a file, which `open_index` opens.
+
+        The file is written under a temporary name and then renamed, so it replaces an existing file
+        only when it is complete. The rows of the version at the time of the call are saved.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
+            >>> tg.open_index("quotes.index").rows
+            4
+
+        Args:
+            path: The file.
+
+        Raises:
+            TidegateError: The file cannot be written.
+            TypeError: `path` is not a path.
+        """
+
+    def _write(self, path: str | os.PathLike[str]) -> None: ...
+    @property
+    def _most_searched(self) -> int: ...
+    @property
+    def path(self) -> str | None:
+        """The file from which `open_index` opened the index.
+
+        None if the index was built in memory, or if it has changed since. An index with a path can
+        be pickled: other processes open the file.
+
+        Example:
+            >>> tg.Index(quotes, on="ts", by="sym").path is None
+            True
+        """
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table.
@@ -2943,8 +3170,8 @@ class Index:
         """
 
     @property
-    def on(self) -> str:
-        """The time column.
+    def on(self) -> str | tuple[str, str]:
+        """The time column, or the start and end columns.
 
         Example:
             >>> tg.Index(quotes, on="ts", by="sym").on
@@ -2979,6 +3206,27 @@ class Index:
         """
 
 @final
+class SavedIndex:
+    """A file that contains an index, for the constructor of `Index`.
+
+    Args:
+        path: The file.
+        verify: True compares the checksums of all bytes, which reads the whole file. By default,
+            the description and the keys are checked first, and the order of the rows before the
+            first join.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+
+    Raises:
+        StateError: The file does not contain an index, is damaged, or has been written by a later
+            version.
+        TypeError: An argument has the wrong type.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str], verify: bool, threads: int) -> Self: ...
+    @property
+    def on(self) -> str | tuple[str, str]:
+        """The time column, or the start and end columns."""
+
 class InputRows:
     """Arrow data that has been read and will be passed to a native call later.
 

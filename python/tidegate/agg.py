@@ -15,6 +15,7 @@ Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` an
 are no values, counts are 0, and the results of all other functions are null.
 """
 
+# Long because each function has a docstring with an example.
 # ruff: noqa: A001 - the functions have their usual names, which shadow built-ins only here.
 from __future__ import annotations
 

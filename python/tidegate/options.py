@@ -115,8 +115,8 @@ OPTIONS: tuple[Option, ...] = (
         The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars or
         pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a pattern
         such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow Dataset, Scanner
-        or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of arrays. Only the
-        columns that the call uses are read from files and lazy inputs.
+        or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of arrays, or an `Index`.
+        Only the columns that the call uses are read from files and lazy inputs.
         """,
         is_input=True,
     ),
@@ -134,7 +134,8 @@ OPTIONS: tuple[Option, ...] = (
         "Table",
         (*JOINS,),
         """
-        The right input. `right` accepts the same kinds of input as `left`.
+        The right input. `right` accepts the same kinds of input as `left`. If it is an `Index`,
+        `on` and `by` only need the names of the left columns.
         """,
         is_input=True,
     ),
@@ -337,6 +338,53 @@ OPTIONS: tuple[Option, ...] = (
         is_input=True,
     ),
     Option(
+        "table",
+        "Table",
+        ("Index",),
+        """
+        The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict of
+        arrays. They must not change afterwards.
+        """,
+        is_input=True,
+    ),
+    Option(
+        "on",
+        "str | tuple[str, str]",
+        ("Index",),
+        """
+        The time column, or a pair with the start and end columns for `overlap_join`. A row with a
+        null start or end does not match any row.
+        """,
+        command=OfCommand(
+            "The time column, or the start and end columns.",
+            metavar="COLUMN|START,END",
+            read="time_or_interval",
+        ),
+    ),
+    Option(
+        "by",
+        "str | Sequence[str] | None",
+        ("Index",),
+        """
+        The key columns: a name or a list of names. None means that the joins have no keys.
+        """,
+        default="None",
+        command=OfCommand(
+            "A key column; repeat it for several columns.", metavar="COLUMN", repeats=True
+        ),
+    ),
+    Option(
+        "keep",
+        "Bound",
+        ("Index",),
+        """
+        Rows expire when they are this much older than the latest row: a timedelta, a numpy
+        timedelta64, a string such as "1h", or an integer if times are integers. Rows with a start
+        and an end expire when they end this long before the latest start. None keeps all rows.
+        """,
+        default="None",
+    ),
+    Option(
         "schema",
         "pa.Schema | Table",
         ("Merge", "Aggregate"),
@@ -371,11 +419,15 @@ OPTIONS: tuple[Option, ...] = (
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
         "250ms". If times are integers, give an integer in the same unit. The size must be a
-        positive whole number of the time column's units.
+        positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q", "1y"
+        and their multiples are calendar units if the time zone is known, which means that the time
+        column has a time zone, `zone` is given, or the column contains dates. Local days then have
+        23 to 25 hours, while "24h" always has 24 hours.
         """,
         default="None",
         command=OfCommand(
-            "The length of a window.",
+            "The length of a window; 1d, 1w, 1mo, 1q and 1y are calendar units if the time zone is"
+            " known.",
             metavar="DURATION",
             read="duration",
             shown_default=False,
@@ -388,7 +440,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
-        windows.
+        windows. If `size` is in calendar units, `advance` must be in calendar units, too.
         """,
         default="None",
         command=OfCommand(
@@ -404,7 +456,9 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are integers.
-        `offset` accepts the same values as `size`, and may also be negative or 0. None means 0.
+        `offset` accepts the same values as `size`, and may also be negative or 0. None means 0. If
+        `size` is in calendar units, `offset` is added to the local date and time: with `size="1mo"`
+        and `offset="14d6h"`, windows begin on the 15th at 06:00.
         """,
         default="None",
         command=OfCommand(
@@ -415,13 +469,43 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "zone",
+        "str | None",
+        ("aggregate", "Aggregate"),
+        """
+        The time zone in which calendar units are counted: a name such as "Europe/Berlin", or an
+        offset such as "+05:30". None means the time zone of the time column. Times without a time
+        zone are in UTC.
+        """,
+        default="None",
+        command=OfCommand(
+            "The time zone of calendar units, such as Europe/Berlin.",
+            metavar="ZONE",
+            shown_default="the zone of the time column",
+        ),
+    ),
+    Option(
+        "week_start",
+        "Weekday | None",
+        ("aggregate", "Aggregate"),
+        """
+        The day on which windows in weeks begin: `monday` to `sunday`. None means Monday.
+        """,
+        default="None",
+        command=OfCommand(
+            "The day on which windows in weeks begin.",
+            metavar="WEEKDAY",
+            shown_default="monday",
+        ),
+    ),
+    Option(
         "session",
         "Length | None",
         ("aggregate", "Aggregate"),
         """
         How long a session stays open after its last row. `session` accepts the same values as
-        `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the end of
-        a session starts a new session.
+        `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row whose
+        time is exactly the end of a session starts a new session.
         """,
         default="None",
         command=OfCommand(
@@ -551,13 +635,17 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "right_df",
-        "Input",
+        "Right",
         (*ON_SPARK,),
         """
-        The right side. If one side is a stream and the other side is a table, the call reads the
-        table once and sends the whole table to every task of every micro-batch. The results for a
-        stream row are then emitted in the micro-batch in which the row arrives. The stream needs no
-        watermark. A table larger than 64 MB requires `parallelism="broadcast"`.
+        The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has opened from
+        a file which all workers can access under the same path. Each Python worker then maps this
+        file, no rows are shuffled, and right rows with equal times are in the order of the index.
+        Such a join cannot return unmatched right rows. If one side is a stream and the other side
+        is a table, the call reads the table once and sends the whole table to every task of every
+        micro-batch. The results for a stream row are then emitted in the micro-batch in which the
+        row arrives. The stream needs no watermark. A table larger than 64 MB requires
+        `parallelism="broadcast"`.
         """,
         is_input=True,
     ),
@@ -1177,7 +1265,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "int | None",
-        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate"),
+        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate", "Index"),
         """
         The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,

@@ -18,11 +18,11 @@ import tidegate
 from tidegate.frames import Method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     import pyarrow as pa
 
-    Frame: TypeAlias = pl.LazyFrame | pl.DataFrame
+    Right: TypeAlias = pl.LazyFrame | pl.DataFrame | tidegate.Index
 
 __all__ = ["Frames", "Joins"]
 
@@ -82,11 +82,15 @@ class Frames:
 class Joins:
     """The methods of a lazy frame. The frame is the left input, or the only one.
 
+    The right input is another frame, or an `Index`, which names its own columns. Each time the
+    query is collected, the join uses the rows that the index contains at that time.
+
     The methods have the same names and arguments as tidegate's functions, except for `columns` and
     `batch_rows`, which Polars controls. To choose columns, use `select` afterwards.
 
     Example:
         >>> import polars as pl
+        >>> import tidegate as tg
         >>> import tidegate.polars
         >>> trades = pl.LazyFrame({"ts": [10, 20], "sym": ["A", "B"], "price": [1.0, 2.0]})
         >>> quotes = pl.LazyFrame({"ts": [9, 18, 19], "sym": ["A", "B", "B"], "bid": [3, 4, 5]})
@@ -96,6 +100,12 @@ class Joins:
         >>> pairs = trades.tidegate.interval_join(quotes, on="ts", by="sym", lower=-2, upper=0)
         >>> pairs.filter(pl.col("bid") > 3).collect()["bid"].to_list()
         [4, 5]
+        >>> index = tidegate.Index(quotes, on="ts", by="sym")
+        >>> trades.tidegate.asof_join(index, on="ts", by="sym").collect()["bid"].to_list()
+        [3, 5]
+        >>> sums = trades.tidegate.aggregate(on="ts", size=20, aggs={"sum": tg.agg.sum("price")})
+        >>> sums.collect().rows()
+        [(0, 20, 1.0), (20, 40, 2.0)]
     """
 
     def __init__(self, left: pl.LazyFrame) -> None:
@@ -113,78 +123,66 @@ class Joins:
     ) -> pl.LazyFrame:
         name = function.__name__.removesuffix("_batches")
         if name == "aggregate":
-            return self._aggregated(function, given, named)
-        right = given[0] if given else named.pop("right", None)
-        return self._join(name, function, right, named)
 
-    def _aggregated(
-        self, batches: Callable[..., Any], given: tuple[Any, ...], query: dict[str, Any]
-    ) -> pl.LazyFrame:
-        left = self._left
-        empty = pl.DataFrame(schema=left.collect_schema())
-        schema = pl.DataFrame(batches(empty, *given, **query)).schema
+            def aggregated(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401, ARG001 - all are computed
+                return function(*frames, *given, **named)
 
-        def rows(
-            wanted: list[str] | None,
-            predicate: pl.Expr | None,
-            most: int | None,
-            _batch_rows: int | None,
-        ) -> Iterator[pl.DataFrame]:
-            columns = schema.names() if wanted is None else wanted
-            yield from _limited(batches(left, *given, **query), columns, predicate, most)
-
-        return register_io_source(rows, schema=schema, explain_name="TIDEGATE aggregate")
-
-    def _join(
-        self,
-        name: str,
-        batches: Callable[..., Any],
-        right: Frame,
-        query: dict[str, Any],
-    ) -> pl.LazyFrame:
-        left = self._left
-        if "columns" in query or "batch_rows" in query:
-            message = f"{name}: omit columns and batch_rows, and write .select(...) after the join"
+            return _step(name, aggregated, [self._left], named)
+        right, *others = given or (named.pop("right", None),)
+        if not isinstance(right, pl.LazyFrame | pl.DataFrame | tidegate.Index):
+            message = "right: expected a polars frame or a tidegate.Index, got a "
+            message += type(right).__name__
             raise TypeError(message)
-        if not isinstance(right, pl.LazyFrame | pl.DataFrame):
-            message = f"right: expected a polars frame, got a {type(right).__name__}"
-            raise TypeError(message)
-        # Names, types and arguments are checked here, on frames without rows.
-        sides = (left, right.lazy())
-        empty = [pl.DataFrame(schema=side.collect_schema()) for side in sides]
-        schema = pl.DataFrame(batches(*empty, **query)).schema
 
-        def rows(
-            wanted: list[str] | None,
-            predicate: pl.Expr | None,
-            most: int | None,
-            _batch_rows: int | None,
-        ) -> Iterator[pl.DataFrame]:
-            columns = schema.names() if wanted is None else wanted
+        def joined(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
             # Aggregates of partners are always included, after the columns.
-            read = [one for one in columns if one not in (query.get("aggs") or ())]
-            made = batches(*sides, **query, columns=read)
-            yield from _limited(made, columns, predicate, most)
+            aggs = named.get("aggs") or ()
+            read = None if columns is None else [one for one in columns if one not in aggs]
+            return function(*frames, *others, **named, columns=read)
 
-        return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
+        right = right.lazy() if isinstance(right, pl.DataFrame) else right
+        return _step(name, joined, [self._left, right], named)
 
 
-def _limited(
-    batches: Iterable[pa.RecordBatch],
-    columns: list[str],
-    predicate: pl.Expr | None,
-    most: int | None,
-) -> Iterator[pl.DataFrame]:
-    """Yield frames until there are enough rows."""
-    for batch in batches:
-        frame = _frame(batch, columns)
-        # Polars applies `most` before the filter.
-        if most is not None:
-            frame = frame.head(most)
-            most -= frame.height
-        yield frame if predicate is None else frame.filter(predicate)
-        if most == 0:
-            return
+def _step(
+    name: str,
+    batches: Callable[..., Any],
+    inputs: list[pl.LazyFrame | tidegate.Index],
+    query: dict[str, Any],
+) -> pl.LazyFrame:
+    """Return a call as a step of a query; `batches` receives the inputs and the columns to read."""
+    if "columns" in query or "batch_rows" in query:
+        message = f"{name}: omit columns and batch_rows, and write .select(...) after the call"
+        raise TypeError(message)
+    # Names, types and arguments are checked here, on frames without rows.
+    empty = [_without_rows(one) for one in inputs]
+    schema = pl.DataFrame(batches(*empty)).schema
+
+    def rows(
+        wanted: list[str] | None,
+        predicate: pl.Expr | None,
+        most: int | None,
+        _batch_rows: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        columns = schema.names() if wanted is None else wanted
+        for batch in batches(*inputs, columns=columns):
+            frame = _frame(batch, columns)
+            # Polars applies `most` before the filter.
+            if most is not None:
+                frame = frame.head(most)
+                most -= frame.height
+            yield frame if predicate is None else frame.filter(predicate)
+            if most == 0:
+                return
+
+    return register_io_source(rows, schema=schema, explain_name=f"TIDEGATE {name}")
+
+
+def _without_rows(side: pl.LazyFrame | tidegate.Index) -> pl.DataFrame | tidegate.Index:
+    """Return an input with the same columns and no rows."""
+    if isinstance(side, tidegate.Index):
+        return tidegate.Index(side.schema.empty_table(), on=side.on, by=side.by)
+    return pl.DataFrame(schema=side.collect_schema())
 
 
 def _frame(batch: pa.RecordBatch, columns: list[str]) -> pl.DataFrame:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tidegate._tidegate import Source
+    from tidegate._tidegate import Index, Source
     from tidegate.csv_files import CsvFiles
     from tidegate.expressions import Expr
     from tidegate.io.open_tables import OpenTable
@@ -61,6 +61,7 @@ __all__ = [
     "Streams",
     "Table",
     "WaitingStats",
+    "Weekday",
     "Window",
     "Within",
 ]
@@ -147,9 +148,10 @@ Path: TypeAlias = str | PathLike[str]
 Table: TypeAlias = (
     "ArrowSource | Path | Sequence[Path] | DatasetLike | ScannerLike | ParquetFileLike"
     " | LazyFrameLike | np.ndarray[Any, np.dtype[np.void]] | Mapping[str, Any] | CsvFiles"
-    " | OpenTable"
+    " | OpenTable | Index"
 )
-"""A table: Arrow data, paths, `tidegate.csv`, a dataset, a lazy frame, records, or a dict."""
+"""A table: Arrow data, paths, `tidegate.csv`, a dataset, a lazy frame, records, a dict, or an
+index."""
 
 Streams: TypeAlias = "Table | Sequence[Table]"
 """One or more streams of rows, numbered from 0."""
@@ -160,7 +162,15 @@ Sink: TypeAlias = (
 """A receiver of batches: a function, a queue, a writer, or another operator's source."""
 
 Length: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int
-"""A duration, or an integer if times are integers."""
+"""A duration, or an integer if times are integers.
+
+For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
+
+Weekday: TypeAlias = Literal[
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
+]
+"""A day of the week."""
+
 
 Window: TypeAlias = "Length | Rows"
 """The length of a window: a duration or a row count."""

@@ -232,13 +232,13 @@ def check_windows(
     streams = [in_order(used, "ts", days=False) for used in _used(files, late)]
     expected = tidegate.aggregate(streams, **{**WINDOWS, **arguments})
     end = pc.min(files["left"][-1]["ts"]).as_py() - dt.timedelta(seconds=60)
+    # The last rows do not move the watermark past the ends of longer windows.
+    wanted = [row for row in expected.to_pylist() if row["window_end"] < end]
     results = [row for row in rows if not row["late"] and row["window_end"] < end]
     for row in results:
         del row["late"]
-    assert len(results) == expected.num_rows > 0
-    counted = [
-        Counter(tuple(row.values()) for row in some) for some in (results, expected.to_pylist())
-    ]
+    assert len(results) == len(wanted) > 0
+    counted = [Counter(tuple(row.values()) for row in some) for some in (results, wanted)]
     assert counted[0] == counted[1]
 
 

@@ -47,16 +47,30 @@ CASES = [
         "write on='ts', by=['k']",
     ),
     (tg.merge, {"onn": "ts"}, "has no argument onn; did you mean on?"),
+    (tg.Index, {"on": "ts", "by_keys": "k"}, "Index() has no argument by_keys; write by='k'"),
+    (tg.Index, {"time_column": "ts"}, "write on='ts'"),
+    (tg.Index, {"on": "ts", "lower": 0}, "its arguments are table, on, by, keep, threads"),
     (tg.merge_batches, {"zzz": 1}, "its arguments are streams, on, lateness, threads"),
 ]
 
 
 @pytest.mark.parametrize(("function", "named", "text"), CASES)
 def test_a_word_of_other_libraries_is_answered_with_the_line_to_write(function, named, text):
-    inputs = [[TABLE]] if function in {tg.aggregate, tg.merge, tg.merge_batches} else [TABLE] * 2
+    inputs = [TABLE] if function is tg.Index else [TABLE] * 2
+    if function in {tg.aggregate, tg.merge, tg.merge_batches}:
+        inputs = [[TABLE]]
     with pytest.raises(TypeError) as caught:
         function(*inputs, **named)
     assert text in str(caught.value)
+
+
+def test_open_index_answers_likewise():
+    with pytest.raises(
+        TypeError, match=r"open_index\(\) has no argument n_threads; write threads=2"
+    ):
+        tg.open_index("quotes.index", n_threads=2)
+    with pytest.raises(TypeError, match="did you mean verify"):
+        tg.open_index("quotes.index", verfy=True)
 
 
 SCHEMA = pa.schema({"ts": pa.int64(), "k": pa.string()})

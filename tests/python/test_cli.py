@@ -302,6 +302,7 @@ COMMANDS: list[list[str]] = [
     ["asof"],
     ["band"],
     ["aggregate"],
+    ["index"],
     ["merge"],
     ["digest"],
     ["doctor"],
@@ -310,7 +311,7 @@ EXAMPLES = [example for command in COMMANDS for example in help_examples(*comman
 
 
 def test_examples_were_found() -> None:
-    assert len(EXAMPLES) == 37
+    assert len(EXAMPLES) == 44
     assert all("tidegate " in example for example in EXAMPLES)
 
 
@@ -325,11 +326,15 @@ IN_SHELL = [*(example for example in PIPED if example not in ENDING), *ENDING[:1
 @pytest.mark.parametrize("example", [one for one in DIFFERENT if one not in IN_SHELL])
 def test_examples_of_the_help_run(folder: Path, example: str) -> None:
     _, *arguments = shlex.split(example.removesuffix(" | head"))
+    if "--right-index" in arguments:
+        tidegate.Index(QUOTES, on="ts", by="symbol").save(folder / "quotes.index")
 
     result = run(*arguments)
 
     assert result.exit_code == 0, result.output
-    if "-o" in arguments:
+    if arguments[0] == "index":
+        assert tidegate.open_index(folder / arguments[arguments.index("-o") + 1]).rows > 0
+    elif "-o" in arguments:
         assert read(folder / arguments[arguments.index("-o") + 1]).num_rows > 0
     elif example in ENDING:
         assert result.stdout.count("\n") > 1

@@ -120,8 +120,34 @@ def test_an_argument_is_refused_before_rows_are_read():
         left.tidegate.interval_join(right, on="at", lower=0, upper=1)
     with pytest.raises(TypeError, match="omit columns and batch_rows"):
         left.tidegate.interval_join(right, on="ts", lower=0, upper=1, columns=["x"])
-    with pytest.raises(TypeError, match="right: expected a polars frame, got a dict"):
+    with pytest.raises(TypeError, match=r"a polars frame or a tidegate\.Index, got a dict"):
         left.tidegate.interval_join(RIGHT, on="ts", lower=0, upper=1)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("step", STEPS)
+def test_steps_behind_a_join_with_an_index_give_the_rows_of_tables(name, step):
+    on = ("ts", "end") if name == "overlap_join" else "ts"
+    index = tidegate.Index(pl.DataFrame(RIGHT), on=on, by="k" if "by" in QUERIES[name] else None)
+    query = step(getattr(pl.LazyFrame(LEFT).tidegate, name)(index, **QUERIES[name]))
+    wanted = step(of_tables(name))
+    assert query.collect_schema() == wanted.schema
+    assert query.collect().equals(wanted)
+
+
+def test_a_query_reads_the_rows_that_its_index_has_when_it_is_collected():
+    rows = pl.DataFrame({"time": [4], "key": ["a"], "y": [1]})
+    index = tidegate.Index(rows, on="time", by="key")
+    last = pl.LazyFrame(LEFT).tidegate.asof_join(index, on="ts", by="k").select("y")
+    assert last.collect()["y"].to_list() == [None, None, None, 1]
+    index.append(pl.DataFrame({"time": [0], "key": ["a"], "y": [2]}))
+    assert last.collect()["y"].to_list() == [2, None, None, 1]
+
+
+def test_names_that_do_not_fit_an_index_are_refused_before_rows_are_read():
+    index = tidegate.Index(pl.DataFrame(RIGHT), on="ts", by="k")
+    with pytest.raises(tidegate.SchemaError, match="the index is on `ts` by `k`, but the join"):
+        pl.LazyFrame(LEFT).tidegate.asof_join(index, on=("ts", "end"), by="k")
 
 
 Step = Callable[[Any], Any]

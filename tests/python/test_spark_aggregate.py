@@ -177,6 +177,48 @@ def test_days(spark):
         )
 
 
+@grid(
+    aggs=[COMBINED, ORDERED],
+    windows=[
+        {"size": "1d"},
+        {"size": "3d", "advance": "2d", "offset": "6h"},
+        {"size": "1w", "week_start": "sunday"},
+        {"size": "2mo", "advance": "1mo", "offset": "14d"},
+    ],
+    parallelism=["hybrid", *more("auto", "time", "key")],
+)
+def test_calendar_windows(spark, aggs, windows, parallelism):
+    table = rows(10)
+    times = table["ts"].cast("int64").to_numpy() * 9_999 + 1_710_000_000_000_000
+    table = table.set_column(1, "ts", pa.array(times, pa.timestamp("us", "UTC")))
+    division = {"partitions": 4, "parallelism": parallelism}
+    # The session's time zone is that of New York.
+    for zone in ("America/New_York", "Australia/Lord_Howe"):
+        query = {"on": "ts", "by": "key", "aggs": aggs, **windows}
+        expected = counted(tidegate.aggregate(table, **query, zone=zone))
+        given = {} if zone == "America/New_York" else {"zone": zone}
+        frame = shuffled(spark, table, 3)
+        found = tidegate.spark.aggregate(frame, **query, **given, **division)
+        assert counted(found.toArrow()) == expected
+        assert len(expected) > 9
+
+
+def test_a_plan_shows_the_session_s_time_zone(spark):
+    frame = shuffled(spark, rows(1), 1)
+    query = {"on": "ts", "size": "1mo", "aggs": COMBINED}
+    shown = tidegate.spark.explain(tidegate.spark.aggregate, frame, **query)
+    assert "midnight of their first day in America/New_York, by the rules of tzdb" in shown
+
+
+def test_a_fixed_length_of_days_causes_a_warning(spark):
+    frame = shuffled(spark, rows(1), 1)
+    query = {"on": "ts", "aggs": COMBINED}
+    with pytest.warns(UserWarning, match="do not begin at midnight in America/New_York") as caught:
+        tidegate.spark.aggregate(frame, **query, size=dt.timedelta(days=1))
+    ours = [one.filename for one in caught if "fixed length" in str(one.message)]
+    assert ours == [__file__]
+
+
 def test_decimals_and_names_that_need_quotes(spark):
     table = rows(9).select(["key", "ts", "number"])
     table = table.append_column("a `b`.c", table["number"].cast(pa.decimal128(22, 2)))

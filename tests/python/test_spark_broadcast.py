@@ -19,6 +19,7 @@ from tidegate.spark.driver import whole
 from tidegate.spark.driver.jobs import described
 from tidegate.spark.driver.whole import near
 from tidegate.spark.layout.layout import LIMIT, Reach
+from tidegate.spark.worker import task
 from tidegate.spark.worker.pack import LEFT, RIGHT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -124,9 +125,9 @@ def test_any_bounds(files, how, bounds):
 
 
 def test_a_task_joins_some_rows_at_a_time(monkeypatch):
-    monkeypatch.setattr(whole, "_CHUNK", 100)
+    monkeypatch.setattr(task, "_CHUNK", 100)
     batches = [pa.RecordBatch.from_pydict({"ts": np.arange(rows)}) for rows in (5, 0, 9, 1, 50, 3)]
-    tables = list(whole._chunks(iter(batches)))
+    tables = list(task.in_chunks(iter(batches)))
     assert [table.num_rows for table in tables] == [14, 51, 3]
     assert pa.concat_tables(tables) == pa.Table.from_batches(batches)
 

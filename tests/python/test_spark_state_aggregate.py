@@ -60,9 +60,7 @@ def work(
     common = {
         "schema": SCHEMA,
         "source": "source",
-        "size": size,
-        "slice": math.gcd(size, advance),
-        "offset": offset,
+        "longest": size,
         "query": "q",
         "keeps_late": True,
     }
@@ -132,7 +130,7 @@ def test_rows_are_those_of_the_aggregation_of_tables(
         "ts",
         us(size),
         us(advance),
-        us(query.offset),
+        query.final.offset,
         None,
         ("k",),
         aggs,
@@ -195,9 +193,7 @@ def of_sessions(aggs: dict[str, Any], length: int) -> Windows:
         final=query,
         sources=2,
         source="source",
-        size=None,
-        slice=None,
-        offset=0,
+        longest=None,
         query="q",
         keeps_late=True,
     )

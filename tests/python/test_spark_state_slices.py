@@ -175,25 +175,24 @@ def windows(
     query: Aggregation, lengths: tuple[int, int, int], cycle: Cycle | None
 ) -> operators.Windows:
     """Return the work of a stream without a key, with partial aggregates if the order allows it."""
-    size, advance, offset = lengths
+    size, advance, _ = lengths
     width = math.gcd(size, advance)
     common = {
         "schema": TIMED,
         "sources": 1,
         "source": None,
-        "size": size,
-        "offset": offset,
+        "longest": size,
         "query": "q",
         "keeps_late": True,
         "cycle": cycle,
     }
     if query.aggs is not IN_SLICES:
-        return operators.Windows(kept_schema=TIMED, slices=None, final=query, slice=None, **common)
+        return operators.Windows(kept_schema=TIMED, slices=None, final=query, **common)
     parts = {name: agg.Aggregate(MERGED[one.function], name) for name, one in IN_SLICES.items()}
     slices = replace(query, size=us(width), advance=None)
     kept = slices.run([TIMED.empty_table()]).select(["window_start", *IN_SLICES]).schema
     final = replace(query, on="window_start", aggs=parts, where=None)
-    return operators.Windows(kept_schema=kept, slices=slices, final=final, slice=width, **common)
+    return operators.Windows(kept_schema=kept, slices=slices, final=final, **common)
 
 
 def timed(draw: random.Random, first: int, count: int, numbers: Iterator[int]) -> pa.Table:

@@ -38,6 +38,9 @@ def spark():
         (IN_SLICES, {"by": None, "advance": None, "offset": "1s", "where": "v <> 5"}),
         (IN_ORDER, {"by": None, "size": "1s", "advance": "400ms"}),
         (IN_ORDER, SESSIONS),
+        # The first row is at 17:13:20 in the session's time zone.
+        (IN_SLICES, {"size": "2d", "advance": "1d", "offset": "17h13min28s"}),
+        (IN_ORDER, {"size": "1d", "advance": None, "offset": "17h13min28s", "by": None}),
         *more(
             (IN_ORDER, {}),
             (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
@@ -55,6 +58,8 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
     mode = "update" if aggs is IN_SLICES else "append"
     found = streaming.Sink(tmp_path, mode).drain(windows)
     native = {name: value for name, value in changed.items() if name != "parallelism"}
+    if "d" in (native.get("size") or ""):
+        native["zone"] = "America/New_York"
     streaming.check_windows(tmp_path, found, aggs=aggs, **native)
 
 

@@ -28,6 +28,7 @@ SAME = {
     "ts": "on",
     "key": "by",
     "keys": "by",
+    "by_keys": "by",
     "group_by": "by",
     "groupby": "by",
     "partition_by": "by",
@@ -170,6 +171,30 @@ def told_class(kind: type) -> type:
     return type(kind.__name__, (kind,), members)
 
 
+def told_new(new: Function) -> Function:
+    """Wrap a class's `__new__` so that unknown arguments and Spark DataFrames are rejected.
+
+    Example:
+        >>> import tidegate as tg
+        >>> tg.Index([], timestamp="ts")
+        Traceback (most recent call last):
+        TypeError: Index() has no argument timestamp; write on='ts'
+    """
+
+    @functools.wraps(new)
+    def make(cls: type, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as for the class
+        _check_collected(cls, given, named)
+        try:
+            return new(cls, *given, **named)
+        except TypeError:
+            error = of_unknown(cls, given, named)
+            if error is None:
+                raise
+        raise error
+
+    return make  # type: ignore[return-value]
+
+
 # Reading the signature of a native class takes longer than creating an operator.
 @functools.cache
 def _parameters(kind: type) -> tuple[str, ...]:
@@ -226,7 +251,7 @@ def _instead(name: str, kind: str) -> str:
     if line in ON_SPARK:
         frames = f"its {of_spark[:-1]}" if of_spark else "it"
         return f"{message}write tidegate.spark.{line}(...) with {frames}"
-    if name[0].isupper():
+    if name[0].isupper() and name != "Index":
         return f"{message}give the schema alone, its {of_spark}limit(0).toArrow().schema"
     return f"{message}if it is small, give its {of_spark}toArrow()"
 

@@ -32,7 +32,7 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = bound(function, inputs, arguments)
         if isinstance(given["right"], _tidegate.Index):
-            given |= with_names_of(given["right"], given)
+            given |= with_names_of(making, given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
@@ -58,6 +58,8 @@ def of_join(
     with inputs.advising(sides):
         plan = query.plan(*map(inputs.columns_of, sides))
     lines = [plan.explanation.rstrip("\n")]
+    if isinstance(right, _tidegate.Index):
+        lines.append(of_index(query, plan, right))
     tables = [side for side in sides if isinstance(side, inputs.OpenTable)]
     are_files = in_batches and len(tables) == len(sides)
     if limits is not None:
@@ -71,6 +73,20 @@ def of_join(
         lines.append(str(ways.of_join(query, plan, pair, reads_times=False)))
     lines += _of_csv(tables)
     return "\n".join(lines)
+
+
+def of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tidegate.Index) -> str:
+    """Explain how a join uses an index."""
+    by_rows = query.function == "window_join" and (
+        plan.time is None or plan.time[1] == (None, None) or query.arguments["algorithm"]
+    )
+    if query.function == "band_join" or by_rows or plan._has_row_bounds:  # noqa: SLF001 - internal to the package
+        return f"  index      all {index.rows:,} rows are read, since this join cannot search them"
+    most = index._most_searched  # noqa: SLF001 - internal to the package
+    return (
+        f"  index      {index.rows:,} rows: up to {most:,} left rows are searched for one by one, "
+        "more are followed in time order"
+    )
 
 
 def _of_aggregation(function: Callable[..., Any]) -> Planner:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Strategy,
         Streams,
         Table,
+        Weekday,
         Window,
         WindowAlgorithm,
         Within,
@@ -105,9 +106,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -219,9 +222,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -348,9 +353,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -497,9 +504,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats.
@@ -660,9 +669,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -799,9 +810,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -958,9 +971,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -1071,9 +1086,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
@@ -1204,9 +1221,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -1323,9 +1342,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         left: The left input, which can be Arrow data (a pyarrow table, batches or reader, a polars
             or pandas DataFrame, a DuckDB relation), a path or a list of paths (a file, a folder, a
             pattern such as "trades/*.parquet", a URL such as "s3://bucket/trades/"), a pyarrow
-            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, or a dict of
-            arrays. Only the columns that the call uses are read from files and lazy inputs.
-        right: The right input. `right` accepts the same kinds of input as `left`.
+            Dataset, Scanner or ParquetFile, a polars LazyFrame, a NumPy record array, a dict of
+            arrays, or an `Index`. Only the columns that the call uses are read from files and lazy
+            inputs.
+        right: The right input. `right` accepts the same kinds of input as `left`. If it is an
+            `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
             instants. The time units of the two sides may differ.
@@ -1408,6 +1429,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    zone: str | None = None,
+    week_start: Weekday | None = None,
     session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
@@ -1450,16 +1473,26 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1535,6 +1568,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    zone: str | None = None,
+    week_start: Weekday | None = None,
     session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
@@ -1571,16 +1606,26 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
-            positive whole number of the time column's units.
+            positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
+            "1y" and their multiples are calendar units if the time zone is known, which means that
+            the time column has a time zone, `zone` is given, or the column contains dates. Local
+            days then have 23 to 25 hours, while "24h" always has 24 hours.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows.
+            between windows. If `size` is in calendar units, `advance` must be in calendar units,
+            too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
-            None means 0.
+            None means 0. If `size` is in calendar units, `offset` is added to the local date and
+            time: with `size="1mo"` and `offset="14d6h"`, windows begin on the 15th at 06:00.
+        zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
+            an offset such as "+05:30". None means the time zone of the time column. Times without a
+            time zone are in UTC.
+        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+            Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
-            as `size`, and replaces `size`, `advance` and `offset`. A row whose time is exactly the
-            end of a session starts a new session.
+            as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
+            whose time is exactly the end of a session starts a new session.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from

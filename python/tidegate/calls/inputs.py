@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from tidegate._tidegate import InputRows, is_arrow
+from tidegate._tidegate import Index, InputRows, is_arrow
 from tidegate.calls.distinct import check_streams
 from tidegate.csv_files import CsvFiles
 from tidegate.io.open_tables import (
@@ -53,7 +53,7 @@ __all__ = [
 
 Result = TypeVar("Result")
 
-Input: TypeAlias = "pa.Table | InputRows | OpenTable"
+Input: TypeAlias = "pa.Table | InputRows | Index | OpenTable"
 """An input that can be read at least once, and whose columns are known."""
 
 
@@ -77,12 +77,12 @@ def _read(every: dict[str, Any]) -> list[Input]:
     """
     found = [given if is_arrow(given) else opened(name, given) for name, given in every.items()]
     return [
-        one if isinstance(one, pa.Table | OpenTable) else InputRows(one, name)
+        one if isinstance(one, pa.Table | OpenTable | Index) else InputRows(one, name)
         for name, one in zip(every, found, strict=True)
     ]
 
 
-def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows:
+def rows_of(name: str, one: Input, columns: list[str]) -> pa.Table | InputRows | Index:
     """Return an input's rows; an open table is read first."""
     if not isinstance(one, OpenTable):
         return one

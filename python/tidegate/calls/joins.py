@@ -26,7 +26,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
         making: The native function that builds queries for this join.
         arguments: The arguments of the call by name.
     """
-    left, right, limits = _taken(arguments, in_batches=False)
+    left, right, limits = _taken(making, arguments, in_batches=False)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         return query.table(left, right)
@@ -38,7 +38,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 
 def batches(making: Making, arguments: dict[str, Any]) -> _tidegate.BatchReader[JoinStats]:
     """Join two inputs, batch by batch; see `table` for the arguments."""
-    left, right, limits = _taken(arguments, in_batches=True)
+    left, right, limits = _taken(making, arguments, in_batches=True)
     query = making(**arguments)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         return query.batches(left, right)
@@ -48,15 +48,18 @@ def batches(making: Making, arguments: dict[str, Any]) -> _tidegate.BatchReader[
     return ways.joined_batches(query, left, right, limits)
 
 
-def _taken(arguments: dict[str, Any], *, in_batches: bool) -> tuple[Any, Any, Limits | None]:
+def _taken(
+    making: Making, arguments: dict[str, Any], *, in_batches: bool
+) -> tuple[Any, Any, Limits | None]:
     """Remove the inputs and the limits from the arguments and return them."""
     if isinstance(arguments["right"], _tidegate.Index):
-        arguments.update(with_names_of(arguments["right"], arguments))
-        if arguments["memory_limit"] is not None:
-            message = "memory_limit: an index's rows are already in memory; omit the limit, "
-            message += "or give the table or the files themselves"
-            raise _tidegate.TidegateError(message)
+        arguments.update(with_names_of(making, arguments["right"], arguments))
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     left, right = arguments.pop("left"), arguments.pop("right")
+    has_index = any(isinstance(one, _tidegate.Index) for one in (left, right))
+    if has_index and memory_limit is not None:
+        message = "memory_limit: an index's rows are already in memory; omit the limit, "
+        message += "or give the table or the files themselves"
+        raise _tidegate.TidegateError(message)
     check_sides(left, right)
     return left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.calls import functions
-from tidegate.calls.explain import JOINS, bound
+from tidegate.calls.explain import JOINS, bound, of_index
+from tidegate.calls.index import Index, with_names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,6 +68,15 @@ def tasks(
         >>> pq.read_table("result").num_rows
         3
 
+        Each process that runs tasks of a join with an index maps the file of the index:
+
+        >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
+        >>> plan = tg.tasks(
+        ...     tg.asof_join, "trades.parquet", tg.open_index("quotes.index"), on="ts", by="sym"
+        ... )
+        >>> plan.tasks[0].run().read_all()["bid"].to_pylist()
+        [9, 8, 7]
+
         In an as-of join without a tolerance, a left row may match a right row in any earlier slice.
         Before the tasks can run, preparation steps find these rows and write them to `scratch`:
 
@@ -93,7 +103,11 @@ def tasks(
             and also reads its rows in later slices.
         *inputs: The function's inputs. They must be Parquet files: paths, folders, patterns or
             URLs, or a pyarrow dataset. If the footers do not contain the earliest and latest times
-            of each row group, `tasks` reads the time columns of the files.
+            of each row group, `tasks` reads the time columns of the files. The right side of a join
+            can also be an `Index` that `open_index` has opened. Each process that runs tasks then
+            maps the file of this index, and only the left rows are divided, between row groups and
+            in file order. Such a join accepts any bounds and needs no `scratch`, but cannot return
+            unmatched right rows.
         target: The approximate number of uncompressed bytes that each task reads, as a number or a
             string such as "1GB".
         scratch: The folder to which preparation steps write files: an existing folder that all
@@ -108,11 +122,12 @@ def tasks(
 
     Returns:
         The plan. Its `tasks` are ordered by time, except that tasks for long rows in an overlap
-        join come last. `schema` describes the result columns, and `explain()` shows how much is
-        sorted and how much the tasks read. `stages` lists the objects to run: any preparation
-        steps, followed by the tasks. All objects in a stage can run in parallel, and the next stage
-        can begin when all of them have finished. A preparation step that runs again writes the same
-        files. Each task returns its rows in the same order as the call.
+        join come last, and that tasks with an index follow the order of the left rows. `schema`
+        describes the result columns, and `explain()` shows how much is sorted and how much the
+        tasks read. `stages` lists the objects to run: any preparation steps, followed by the tasks.
+        All objects in a stage can run in parallel, and the next stage can begin when all of them
+        have finished. A preparation step that runs again writes the same files. Each task returns
+        its rows in the same order as the call.
 
     Raises:
         TypeError: `function` is not one of the functions above, or does not accept the given
@@ -123,7 +138,7 @@ def tasks(
     """
     # Imported late, because these import pyarrow.
     from tidegate.calls.inputs import elsewhere, listed, names  # noqa: PLC0415
-    from tidegate.slices import aggregation, join  # noqa: PLC0415
+    from tidegate.slices import aggregation, indexed, join  # noqa: PLC0415
 
     folder = None if scratch is None else os.fspath(scratch)
     size = _tidegate.byte_count("target", target)
@@ -138,8 +153,12 @@ def tasks(
     if given["threads"] is None:
         given["threads"] = 1
     if function in JOINS:
+        if isinstance(given["right"], Index):
+            given |= with_names_of(JOINS[function], given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         query = JOINS[function](**given)
+        if isinstance(right, Index):
+            return elsewhere(lambda: indexed.planned(query, left, right, size, of_index))
         return elsewhere(lambda: join.planned(query, left, right, size, folder))
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)

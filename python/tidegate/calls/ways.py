@@ -114,11 +114,11 @@ def _join_in_slices(
 
 def _whole(
     query: JoinQuery, plan: JoinPlan, inputs: tuple[Input, Input]
-) -> list[pa.Table | _tidegate.InputRows]:
+) -> list[pa.Table | _tidegate.InputRows | _tidegate.Index]:
     """Return the rows from both sides that may match, with only the columns that the join needs."""
     left, right = inputs
     # Only rows that have not been read yet can be skipped.
-    if not any(isinstance(one, _tidegate.InputRows) for one in inputs):
+    if not any(isinstance(one, _tidegate.InputRows | _tidegate.Index) for one in inputs):
         left, right = elsewhere(lambda: pruned(left, right, plan, query.how))
     of_each = zip(SIDES, (left, right), plan.needed, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]

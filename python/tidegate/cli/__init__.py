@@ -1,8 +1,8 @@
 """The command `tidegate`. The extra `tidegate[cli]` installs the required libraries.
 
 - `app.py`: the subcommands by name; `commands/`: their options and help.
-- `joining.py`, `aggregating.py`, `merging.py`, `digesting.py`: what the subcommands do;
-  `tables.py`: the files that subcommands read and write; `doctor.py`: the bug report.
+- `joining.py`, `aggregating.py`, `merging.py`, `indexing.py`, `digesting.py`: what the subcommands
+  do; `tables.py`: the files that subcommands read and write; `doctor.py`: the bug report.
 - `following.py`: joins and aggregates files while they grow; `feeding.py`: threads that push rows
   from these files.
 - `checkpoints.py`: saves the state at intervals; `saved.py`: defines a state's contents, and

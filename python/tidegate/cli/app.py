@@ -6,7 +6,7 @@ import typer
 
 import tidegate
 from tidegate.cli import doctor
-from tidegate.cli.commands import joins, streams
+from tidegate.cli.commands import indexes, joins, streams
 from tidegate.cli.commands.texts import (
     AGGREGATE_HELP,
     ASOF_HELP,
@@ -14,6 +14,7 @@ from tidegate.cli.commands.texts import (
     DIGEST_HELP,
     DOCTOR_HELP,
     HELP,
+    INDEX_HELP,
     JOIN_HELP,
     MERGE_HELP,
     OVERLAP_HELP,
@@ -58,6 +59,7 @@ app.command("band", help=BAND_HELP, short_help="Join two files on values that ar
 app.command("overlap", help=OVERLAP_HELP, short_help="Join two files by intervals that overlap.")(
     joins.overlap
 )
+app.command("index", help=INDEX_HELP, short_help="Prepare a table for many joins.")(indexes.index)
 app.command("merge", help=MERGE_HELP, short_help="Merge files in time order.")(streams.merge)
 app.command("aggregate", help=AGGREGATE_HELP, short_help="Aggregate files over windows of time.")(
     streams.aggregate

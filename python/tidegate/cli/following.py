@@ -90,6 +90,7 @@ def joined(job: joining.Job, lateness: Length | None, max_width: Length | None =
         )
         return made, [left_names, right_names]
 
+    assert isinstance(job.right, Input)  # noqa: S101 - for mypy; the options exclude an index
     return Work("join", (job.left, job.right), job.query.arguments["on"], make)
 
 

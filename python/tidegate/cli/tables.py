@@ -54,6 +54,21 @@ class Input:
         return [self.name] if self.name == STANDARD_STREAM else local_files(self.name)
 
 
+@dataclass(frozen=True)
+class IndexInput:
+    """An index to join with: the file that `tidegate index` or `Index.save` has written."""
+
+    name: str
+
+    def open(self) -> tidegate.Index:
+        """Open the index."""
+        return tidegate.open_index(self.name)
+
+    def local_files(self) -> list[str]:
+        """Return the local files that are read."""
+        return [self.name]
+
+
 def opened(inputs: Sequence[Input], *, streamed: bool = False) -> list[OpenTable]:
     """Open each input as a table.
 
@@ -127,7 +142,7 @@ class Output:
             return partitioned_writer(self.name, self.layout, schema, self.partition_by)
         return batch_writer(self.name, self.layout, schema)
 
-    def check(self, inputs: Sequence[Input]) -> None:
+    def check(self, inputs: Sequence[Input | IndexInput]) -> None:
         """Raise an error before the work starts if the result cannot be written to this path."""
         self.check_place(inputs)
         path = Path(self.name)
@@ -140,7 +155,7 @@ class Output:
     def _writes_in_place(self) -> bool:
         return not self.partition_by and writes_in_place(self.name)
 
-    def _check_folder(self, path: Path, inputs: Sequence[Input]) -> None:
+    def _check_folder(self, path: Path, inputs: Sequence[Input | IndexInput]) -> None:
         """Raise an error if the folder contains anything other than a partitioned table."""
         first = f"{self.partition_by[0]}="
         if not path.is_dir() or any(not one.name.startswith(first) for one in path.iterdir()):
@@ -154,7 +169,7 @@ class Output:
                 )
                 raise tidegate.TidegateError(message)
 
-    def check_place(self, inputs: Sequence[Input]) -> None:
+    def check_place(self, inputs: Sequence[Input | IndexInput]) -> None:
         """Raise an error if the result would replace an input or its folder does not exist."""
         own = _regular(self.name, 1)
         for name in (name for given in inputs for name in given.local_files()):

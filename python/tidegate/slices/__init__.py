@@ -31,6 +31,7 @@ rows, and additional tasks process *layers* of longer rows.
 - `plan.py`: the plan, with its preparation steps, tasks and explanation.
 - `task.py`: reads a slice's rows; returns or writes a task's result.
 - `join.py`: plans and runs joins.
+- `indexed.py`: plans and runs joins whose right side is an index in a file.
 - `aggregation.py`: plans and runs windowed aggregations.
 - `distant.py`: prepares joins in which matching rows may be any distance apart in time.
 - `carries.py`: carries one row per key into later or earlier slices.

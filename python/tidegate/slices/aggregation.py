@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.bounded.ordered import places
@@ -18,7 +19,7 @@ from tidegate.io.pruning import step_of
 from tidegate.slices import sessions
 from tidegate.slices.cuts import Ranges
 from tidegate.slices.division import Input, Sorting, divided
-from tidegate.slices.footers import LOWEST, Source, Times
+from tidegate.slices.footers import HIGHEST, LOWEST, Source, Times
 from tidegate.slices.layers import Access
 from tidegate.slices.plan import Call, TaskPlan, plan_name
 from tidegate.slices.scratch import scratch_folder
@@ -26,7 +27,7 @@ from tidegate.slices.scratch import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tidegate._tidegate import AggregationQuery
+    from tidegate._tidegate import AggregationPlan, AggregationQuery
     from tidegate.slices.cuts import Target
     from tidegate.slices.footers import Integers
     from tidegate.slices.task import Range
@@ -47,8 +48,7 @@ def planned(
     """
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])
-    # A session belongs to the slice of its first row.
-    size, advance, offset = plan.windows or (1, 1, 0)
+    windows = None if plan.longest is None else Windows(plan)
     step = min(step_of(source.schema.field(query.on).type) for source in sources)
     times = Times(query.on, query.on, step)
     inputs = [
@@ -58,19 +58,41 @@ def planned(
     identity = pickle.dumps(query)
 
     def access(cut: Integers) -> list[Access]:
-        # The last window of a slice starts at most one advance before the next slice.
-        return [Access(Ranges.of(cut, 0, size - advance, own=False))] * len(inputs)
+        # A session belongs to the slice of its first row.
+        ranges = Ranges.of(cut, 0, 0, own=False) if windows is None else windows.ranges(cut)
+        return [Access(ranges)] * len(inputs)
 
-    found = divided(inputs, access, Sorting(scratch, target, identity), (advance, offset))
+    grid = None if windows is None else windows.starts
+    found = divided(inputs, access, Sorting(scratch, target, identity), grid)
     work = AggregationWork(query, plan.schema.names[0], step)
     call = Call(plan.schema, plan.explanation, identity, work, found.stages)
     cut, sides = found.cut, found.sides
-    if plan.windows is None and len(cut):
+    if windows is None and len(cut):
         folder = scratch_folder(scratch, "aggregate", "size in place of session")
         folder = file_in(folder, plan_name(identity, cut, sides))
         of_sessions = sessions.Sessions(query, (plan.schema.names[0], plan.schema.names[1]), step)
         call, sides = sessions.prepared(call, of_sessions, sides, cut, folder)
     return TaskPlan(call, cut, sides)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of an aggregation without sessions."""
+
+    plan: AggregationPlan
+
+    def _last(self, times: Integers) -> Integers:
+        """Return the start and end of the last window that starts at or before each time."""
+        return np.array(self.plan.last_windows(times.tolist()), np.int64).reshape(-1, 2)
+
+    def starts(self, times: Integers) -> Integers:
+        """Move times back to the start of a window."""
+        return self._last(times)[:, 0]
+
+    def ranges(self, cut: Integers) -> Ranges:
+        """Return the rows that each slice reads: those in the windows that start in the slice."""
+        last = self._last(cut - 1)[:, 1] - 1
+        return Ranges(np.concatenate([[LOWEST], cut]), np.concatenate([last, [HIGHEST]]))
 
 
 @dataclass(frozen=True)

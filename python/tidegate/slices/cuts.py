@@ -41,14 +41,16 @@ NEAR = 0.25
 """How far a boundary may move to reach a row group's start, as a share of a slice's bytes."""
 
 
-def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)) -> Integers:
+def borders(
+    sides: Sequence[Groups], target: int, grid: Callable[[Integers], Integers] | None = None
+) -> Integers:
     """Return the slice boundaries in ascending order: the first time in each slice but the first.
 
     Args:
         sides: The row groups of each input. Boundaries move to the starts of the first input's row
             groups.
         target: The number of bytes that a slice should read.
-        grid: The possible boundaries, as a step and an offset.
+        grid: Moves times back to possible boundaries. None means that all times are possible.
 
     Example:
         >>> first, last = np.array([0, 10, 20]), np.array([9, 19, 29])
@@ -81,9 +83,9 @@ def borders(sides: Sequence[Groups], target: int, grid: tuple[int, int] = (1, 0)
     for other in (before, near):
         moved = np.abs(np.interp(other, curve.at, curve.total) - wanted)
         found = np.where(moved <= NEAR * curve.total[-1] / slices, other, found)
-    step, offset = grid
     times = np.ceil(found).astype(np.int64) + origin
-    times = (times - offset) // step * step + offset
+    if grid is not None:
+        times = grid(times)
     return np.unique(times[(times > origin) & (times <= int(last.max()))])
 
 

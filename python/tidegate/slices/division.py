@@ -75,7 +75,7 @@ def divided(
     inputs: Sequence[Input],
     access: Callable[[Integers], Sequence[Access]],
     sorting: Sorting,
-    grid: tuple[int, int] = (1, 0),
+    grid: Callable[[Integers], Integers] | None = None,
 ) -> Division:
     """Divide a call's inputs into slices.
 
@@ -83,7 +83,7 @@ def divided(
         inputs: The inputs.
         access: Returns what tasks read from each input, given the slice boundaries.
         sorting: The folder for sorted files, and their target size.
-        grid: The possible boundaries, as a step and an offset.
+        grid: Moves times back to possible boundaries. None means that all times are possible.
 
     Raises:
         TidegateError: Row groups have to be sorted, but no scratch folder is given.

@@ -101,12 +101,12 @@ class Source:
         files = _files(fragments, [one.path for one in fragments])
         return Source(name, given.schema, files, None, chosen)
 
-    def groups(self, columns: Sequence[str], times: Times) -> Groups:
+    def groups(self, columns: Sequence[str], times: Times | None) -> Groups:
         """Return the non-empty row groups, in order.
 
         Args:
             columns: The columns that a task reads.
-            times: The columns that contain the times.
+            times: The columns that contain the times. If None, the times in the result are 0.
 
         Raises:
             SchemaError: A file's columns differ from those of the first file, or a time is null.
@@ -123,7 +123,9 @@ class Source:
             found = [*threads.map(of_file, range(len(self.files)))]
         return Groups(*np.concatenate([np.zeros((0, width), np.int64), *found]).T)
 
-    def _rows_of(self, at: int, columns: Sequence[str], times: Times) -> Iterator[tuple[int, ...]]:
+    def _rows_of(
+        self, at: int, columns: Sequence[str], times: Times | None
+    ) -> Iterator[tuple[int, ...]]:
         file = self.files[at]
         with reading(file.name, Format.PARQUET):
             fragment = ds.ParquetFileFormat().make_fragment(file.path, file.filesystem)
@@ -134,12 +136,17 @@ class Source:
             expected = pa.schema([self.schema.field(name) for name in stored])
             check_same([self.files[0].name, file.name], [expected, schema])
         places = places_of(footer)
-        kinds = {name: self.schema.field(name).type for name in (times.first, times.until)}
+        of_times = () if times is None else (times.first, times.until)
+        kinds = {name: self.schema.field(name).type for name in of_times}
         columns = [name for name in columns if name not in known]
         chosen = self.subsets[at]
         for number in range(footer.num_row_groups) if chosen is None else chosen:
             group = footer.row_group(number)
             if group.num_rows == 0:
+                continue
+            size = bytes_stored(group, places, columns)
+            if times is None:
+                yield at, number, group.num_rows, size, 0, 0, 0
                 continue
             spans = {
                 name: _span_of_folder(known[name], kind)
@@ -150,7 +157,6 @@ class Source:
             of_start, of_end = spans[times.first], spans[times.until]
             if of_start is None or of_end is None:
                 of_start, of_end = self._read_spans(file, number, times)
-            size = bytes_stored(group, places, columns)
             found = of_start[0], of_start[1], of_end[1]
             yield at, number, group.num_rows, size, *(_in(time, times.step) for time in found)
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ from tidegate.io.destinations import file_in, names_in
 from tidegate.io.files import with_wide_indices
 from tidegate.slices.footers import HIGHEST, LOWEST
 from tidegate.slices.layers import Own
-from tidegate.slices.task import Range, Rows, Task, parts_of, widened
+from tidegate.slices.task import AllRows, Range, Rows, Task, parts_of, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -89,6 +89,11 @@ class Side:
     """Carries that supply each slice with rows from other slices."""
 
     @property
+    def cut(self) -> str:
+        """How the slices are cut, for explanations."""
+        return f"cut by `{self.times.first}` according to file statistics"
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns that a task reads."""
         return self._stored if self.sorted is None else widened(self._stored)
@@ -127,6 +132,32 @@ class Side:
     def _carried(self, number: int, *, backwards: bool) -> tuple[str, ...]:
         found = [one.entries(number) for one in self.carries if one.backwards is backwards]
         return tuple(chain.from_iterable(found))
+
+
+@dataclass(frozen=True)
+class Portions:
+    """The only input of a call, whose row groups are divided among the tasks, in order."""
+
+    source: Source
+    groups: Groups
+    columns: tuple[str, ...]
+    reads: Reads
+    sorted: None = None
+    carries: tuple[()] = ()
+
+    cut = "cut between row groups"
+
+    def rows(self, number: int, _own: Own) -> AllRows:
+        """Return the rows that a task reads."""
+        return AllRows(
+            name=self.source.name,
+            schema=pa.schema([self.source.schema.field(name) for name in self.columns]),
+            parts=parts_of(self.source.files, self.groups, self.reads.of(number)),
+            where=self.source.where,
+        )
+
+
+AnySide: TypeAlias = Side | Portions
 
 
 class Tasks(Sequence[Task]):
@@ -184,15 +215,16 @@ class Call:
     schema: pa.Schema
     explanation: str
     identity: bytes
-    """The pickled query, which distinguishes this call from other calls over the same files."""
+    """The pickled query, which distinguishes this call from other calls over the same files. In a
+    join with an index, the identity of the index file follows."""
 
     work: Work
     preparations: Sequence[Sequence[Preparation]] = ()
     notes: Sequence[str] = ()
-    """Explanation lines about the preparation steps."""
+    """Explanation lines about the preparation steps or the index."""
 
 
-def plan_name(identity: bytes, cut: Integers, sides: Sequence[Side]) -> str:
+def plan_name(identity: bytes, cut: Integers, sides: Sequence[AnySide]) -> str:
     """Return a plan name that changes whenever a task's result may change."""
     state = blake2b(identity, digest_size=6)
     state.update(cut.tobytes())
@@ -218,7 +250,7 @@ class TaskPlan:
     """The columns of the result."""
 
     def __init__(
-        self, call: Call, cut: Integers, sides: Sequence[Side], layers: Layers | None = None
+        self, call: Call, cut: Integers, sides: Sequence[AnySide], layers: Layers | None = None
     ) -> None:
         self.schema = with_wide_indices(call.schema)
         self._call = call
@@ -232,6 +264,8 @@ class TaskPlan:
     @property
     def tasks(self) -> Tasks:
         """The tasks: slice tasks in time order, followed by tasks for long rows.
+
+        In a join with an index, the tasks are in the order of their left rows.
 
         Example:
             >>> [task.number for task in plan.tasks]
@@ -378,8 +412,7 @@ class TaskPlan:
 
     def _of_tasks(self) -> str:
         count, largest = len(self.tasks), int(self._sizes.max())
-        cut = f"cut by `{self._sides[0].times.first}` according to file statistics"
-        line = f"  tasks      {count:,}, {cut}; the largest reads {largest:,} bytes"
+        line = f"  tasks      {count:,}, {self._sides[0].cut}; the largest reads {largest:,} bytes"
         if self._layers is not None:
             line += (
                 f"\n{'':<13}{len(self._extra):,} of them process only rows whose end is more than "
@@ -387,7 +420,7 @@ class TaskPlan:
             line += f"{self._layers.limit:,} after their start"
         return line
 
-    def _of_side(self, side: Side) -> str:
+    def _of_side(self, side: AnySide) -> str:
         groups = side.groups if side.sorted is None else side.sorted.groups
         size, read = int(groups.size.sum()), int(side.reads.sums(side.groups.size).sum())
         files = len(side.source.files)

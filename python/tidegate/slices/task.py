@@ -88,8 +88,8 @@ def parts_of(
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows that a task reads from one input."""
+class AllRows:
+    """All rows in some row groups of an input."""
 
     name: str
     """The argument name to show in messages."""
@@ -99,6 +99,28 @@ class Rows:
 
     parts: tuple[Part, ...]
     where: pc.Expression | None
+
+    def read(self) -> pa.Table:
+        """Read the rows.
+
+        Raises:
+            TidegateError: A file has changed since the plan was created, or cannot be read.
+        """
+        return pa.Table.from_batches(self._unfiltered(), self.schema)
+
+    def _unfiltered(self) -> Iterator[pa.RecordBatch]:
+        for part in self.parts:
+            part.file.check()
+            yield from self._of(part, self.schema)
+
+    def _of(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return checked(part.file.batches(part.numbers, schema, self.where), self.name)
+
+
+@dataclass(frozen=True)
+class Rows(AllRows):
+    """The rows that a task reads from one input because of their times."""
+
     on: str
     until: str
     step: int
@@ -157,9 +179,6 @@ class Rows:
             for batch in batches:
                 if kept := self._kept(batch):
                     yield kept
-
-    def _of(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        return checked(part.file.batches(part.numbers, schema, self.where), self.name)
 
     def _placed(self, part: Part) -> Iterator[pa.RecordBatch]:
         """Yield the rows in a part, with their positions."""
@@ -255,7 +274,8 @@ class Task:
 
     number: int
     """The position of the task in the plan. Slices are numbered in time order. Tasks that process
-    long rows in an overlap join have higher numbers."""
+    long rows in an overlap join have higher numbers. Tasks that join with an index are numbered in
+    the order of their left rows."""
 
     name: str
     """The name of the file that `write` creates, which depends only on the plan."""
@@ -278,7 +298,7 @@ class Task:
 
     _own: Range = field(repr=False)
     _work: Work = field(repr=False)
-    _inputs: tuple[Rows, ...] = field(repr=False)
+    _inputs: tuple[AllRows, ...] = field(repr=False)
     _needed: int | None = field(default=None, repr=False)
     """An input; if it has no rows, neither does the result."""
 

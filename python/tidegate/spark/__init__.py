@@ -30,6 +30,12 @@ five routes:
   the inputs pack each partition's rows into Arrow streams, and Spark shuffles these packs.
   After the shuffle, each task joins its rows in one native call.
 
+If the right side is a `tidegate.Index` that `tidegate.open_index` has opened, each Python worker
+maps its file, and the left rows stay in their partitions. The call collects and samples nothing.
+All workers must be able to open the file under the same path. A left row's result depends only on
+that row and the index, so such a join returns everything except unmatched right rows. A left side
+that is given as files is divided between its row groups.
+
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
 partners. Each left row is sent to a single task, which also receives all of its partners. In such a
 join, only the right side can be sent in full. If the interval is long and results do not depend on
@@ -121,10 +127,10 @@ if TYPE_CHECKING:
 
     import tidegate
     from tidegate.spark.plan.aggregate import Parallelism
-    from tidegate.spark.plan.files import Input
+    from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Length
+    from tidegate.types import Length, Weekday
 
 __all__ = [
     "aggregate",
@@ -152,6 +158,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     size: Length | None = None,
     advance: Length | None = None,
     offset: Length | None = None,
+    zone: str | None = None,
+    week_start: Weekday | None = None,
     session: Length | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
@@ -203,10 +211,15 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             these. Rows with equal times are then in file order, as in `tidegate` itself.
         on: The time column, whose type must be timestamp, timestamp_ntz, date or integer. For
             streams, the watermark must be defined on this column.
-        size: The length of a window: a duration, or an integer if times are integers.
+        size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
+            "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
+            without `zone`.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
+        zone: The time zone of calendar units. The default is `spark.sql.session.timeZone` or, for
+            files, the time zone of the time column.
+        week_start: The day on which windows in weeks begin: `monday`, the default, to `sunday`.
         session: The time that a session stays open after its last row. This argument replaces
             `size`, `advance` and `offset`. For streams, the state contains each open session's
             aggregates and, if a function needs all values, the session's rows.
@@ -273,6 +286,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "size": size,
         "advance": advance,
         "offset": offset,
+        "zone": zone,
+        "week_start": week_start,
         "session": session,
         "by": by,
         "aggs": aggs,
@@ -322,7 +337,7 @@ def configure(session: SparkSession) -> dict[str, str]:
 
 def explain(
     function: Callable[..., DataFrame],
-    *inputs: Input | Sequence[Input],
+    *inputs: Right | Sequence[Input],
     **arguments: Any,  # noqa: ANN401
 ) -> str:
     r"""Describe how a call with the same arguments would divide and send its rows.

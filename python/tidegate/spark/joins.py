@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import tidegate
-    from tidegate.spark.plan.files import Input
+    from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.worker.task import Then
     from tidegate.types import (
         AsofHow,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @told
 def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: Input,
-    right_df: Input,
+    right_df: Right,
     *,
     on: Names,
     lower: End,
@@ -106,11 +106,14 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
-        right_df: The right side. If one side is a stream and the other side is a table, the call
-            reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a stream row are then emitted in the micro-batch in which the row arrives.
-            The stream needs no watermark. A table larger than 64 MB requires
-            `parallelism="broadcast"`.
+        right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
+            opened from a file which all workers can access under the same path. Each Python worker
+            then maps this file, no rows are shuffled, and right rows with equal times are in the
+            order of the index. Such a join cannot return unmatched right rows. If one side is a
+            stream and the other side is a table, the call reads the table once and sends the whole
+            table to every task of every micro-batch. The results for a stream row are then emitted
+            in the micro-batch in which the row arrives. The stream needs no watermark. A table
+            larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -255,7 +258,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
 @told
 def window_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: Input,
-    right_df: Input,
+    right_df: Right,
     *,
     on: Names,
     window: Window | tuple[Window, Window],
@@ -301,11 +304,14 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
-        right_df: The right side. If one side is a stream and the other side is a table, the call
-            reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a stream row are then emitted in the micro-batch in which the row arrives.
-            The stream needs no watermark. A table larger than 64 MB requires
-            `parallelism="broadcast"`.
+        right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
+            opened from a file which all workers can access under the same path. Each Python worker
+            then maps this file, no rows are shuffled, and right rows with equal times are in the
+            order of the index. Such a join cannot return unmatched right rows. If one side is a
+            stream and the other side is a table, the call reads the table once and sends the whole
+            table to every task of every micro-batch. The results for a stream row are then emitted
+            in the micro-batch in which the row arrives. The stream needs no watermark. A table
+            larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -431,7 +437,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
 @told
 def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: Input,
-    right_df: Input,
+    right_df: Right,
     *,
     on: str | Sequence[Names] | Mapping[str, str],
     within: Within | list[Within] | Mapping[str, Within],
@@ -478,11 +484,14 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
-        right_df: The right side. If one side is a stream and the other side is a table, the call
-            reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a stream row are then emitted in the micro-batch in which the row arrives.
-            The stream needs no watermark. A table larger than 64 MB requires
-            `parallelism="broadcast"`.
+        right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
+            opened from a file which all workers can access under the same path. Each Python worker
+            then maps this file, no rows are shuffled, and right rows with equal times are in the
+            order of the index. Such a join cannot return unmatched right rows. If one side is a
+            stream and the other side is a table, the call reads the table once and sends the whole
+            table to every task of every micro-batch. The results for a stream row are then emitted
+            in the micro-batch in which the row arrives. The stream needs no watermark. A table
+            larger than 64 MB requires `parallelism="broadcast"`.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
             column contains floats on either side, both sides are compared as floats. Rows are
@@ -613,7 +622,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 @told
 def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: Input,
-    right_df: Input,
+    right_df: Right,
     *,
     on: Names,
     by: KeyNames | None = None,
@@ -681,11 +690,14 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
-        right_df: The right side. If one side is a stream and the other side is a table, the call
-            reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a stream row are then emitted in the micro-batch in which the row arrives.
-            The stream needs no watermark. A table larger than 64 MB requires
-            `parallelism="broadcast"`.
+        right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
+            opened from a file which all workers can access under the same path. Each Python worker
+            then maps this file, no rows are shuffled, and right rows with equal times are in the
+            order of the index. Such a join cannot return unmatched right rows. If one side is a
+            stream and the other side is a table, the call reads the table once and sends the whole
+            table to every task of every micro-batch. The results for a stream row are then emitted
+            in the micro-batch in which the row arrives. The stream needs no watermark. A table
+            larger than 64 MB requires `parallelism="broadcast"`.
         on: The time column, or a pair of names if the column has a different name on each side. The
             column's type must be timestamp, timestamp_ntz, date or integer. For streams, the
             watermark must be defined on the time column.
@@ -799,7 +811,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
 @told
 def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four of Spark
     left_df: Input,
-    right_df: Input,
+    right_df: Right,
     *,
     on: IntervalNames,
     by: KeyNames | None = None,
@@ -870,11 +882,14 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         left_df: The left side: a DataFrame, or Parquet files, as a path, a URL, a list of these or
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
-        right_df: The right side. If one side is a stream and the other side is a table, the call
-            reads the table once and sends the whole table to every task of every micro-batch. The
-            results for a stream row are then emitted in the micro-batch in which the row arrives.
-            The stream needs no watermark. A table larger than 64 MB requires
-            `parallelism="broadcast"`.
+        right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
+            opened from a file which all workers can access under the same path. Each Python worker
+            then maps this file, no rows are shuffled, and right rows with equal times are in the
+            order of the index. Such a join cannot return unmatched right rows. If one side is a
+            stream and the other side is a table, the call reads the table once and sends the whole
+            table to every task of every micro-batch. The results for a stream row are then emitted
+            in the micro-batch in which the row arrives. The stream needs no watermark. A table
+            larger than 64 MB requires `parallelism="broadcast"`.
         on: The names of the start and end columns. If the names differ between the sides, give a
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the

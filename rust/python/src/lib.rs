@@ -65,6 +65,8 @@ fn manual_of(name: &str) -> Option<&'static str> {
         "Operator.running" => Some(manual!(Operator.running)),
         "Source.push_async" => Some(manual!(Source.push_async)),
         "Digest.update" => Some(manual!(Digest.update)),
+        "Index.save" => Some(manual!(Index.save)),
+        "Merge.index" => Some(manual!(Merge.index)),
         _ => None,
     }
 }
@@ -121,7 +123,7 @@ mod _tidegate {
     use super::inputs::arguments::byte_count;
 
     #[pymodule_export]
-    use super::inputs::index::Index;
+    use super::inputs::index::{Index, SavedIndex};
 
     #[pymodule_export]
     use super::inputs::rows::{InputRows, is_arrow};

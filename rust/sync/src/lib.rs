@@ -8,6 +8,7 @@
 //!  std's atomics, ├─▶ Lock, TryLock, Prefix               exclusive access; the work that is done
 //!  or loom's      ├─▶ OptimisticLock                    values that are read without a lock
 //!                 ├─▶ ring, Stack, OnceLink               values from one thread to another
+//!                 ├─▶ Latest                              successive versions of a value
 //!                 ├─▶ Bell                                threads that wait for a ring
 //!                 ├─▶ Door                                counts threads inside, until it is closed
 //!                 ├─▶ Loan                                borrowed work for threads that outlive it
@@ -46,6 +47,7 @@ mod door;
 #[cfg(loom)]
 mod explore;
 mod high_water;
+mod latest;
 mod loan;
 mod lock;
 mod once_link;
@@ -66,6 +68,7 @@ pub use door::Door;
 #[cfg(loom)]
 pub use explore::explore;
 pub use high_water::HighWater;
+pub use latest::Latest;
 pub use loan::{Loan, lend};
 pub use lock::Lock;
 pub use once_link::OnceLink;

@@ -10,7 +10,7 @@
 use loom::thread;
 use tidegate_sync::atomic::{Arc, AtomicI64, Ordering, RaceCell};
 use tidegate_sync::{
-    Bell, HighWater, OnceLink, OptimisticLock, Prefix, Stack, TryLock, explore, lend, ring,
+    Bell, HighWater, Latest, OnceLink, OptimisticLock, Prefix, Stack, TryLock, explore, lend, ring,
 };
 
 /// A number in a checked cell, and an `Arc` whose leak loom would detect.
@@ -82,6 +82,28 @@ fn loom_once_link_value_outlives_the_link_for_who_has_it() {
         };
         drop(link);
         assert_eq!(reader.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn loom_latest_loses_no_change_and_shows_whole_versions() {
+    explore(None, || {
+        let latest = Arc::new(Latest::new(Cell::new(0)));
+        let writers: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|number| {
+                let latest = latest.clone();
+                thread::spawn(move || {
+                    let add = |cell: &Cell| Ok::<_, ()>(Cell::new(cell.get() + number));
+                    latest.update(add).expect("adding does not fail");
+                })
+            })
+            .collect();
+        let early = latest.get();
+        assert!(early.get() <= 3);
+        assert!(latest.get().get() >= early.get(), "versions follow each other");
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        assert_eq!(latest.get().get(), 3, "both changes are in the last version");
     });
 }
 

@@ -64,13 +64,14 @@ pub use background::{check_call, in_background, in_background_of, prepare_thread
 pub use batch::batches::Batches;
 pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
-pub use columns::duration::parse_duration;
+pub use columns::duration::{CalendarLength, parse_duration};
 pub use columns::fit::Extra;
+pub use columns::index::open_index;
 pub use columns::metadata::without_index;
 pub use columns::roomy::with_room;
 pub use columns::row_ends::End;
 pub use columns::table::Table;
-pub use columns::time::Bound;
+pub use columns::time::{Bound, Length};
 pub use columns::type_name::{TypeName, with_type_names};
 pub use digest::Digest;
 pub use error::{Error, Result, shown};
@@ -82,6 +83,7 @@ pub use query::overlap::OverlapJoin;
 pub use query::partners::{PartnerAggregation, PartnerJoin};
 pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
 pub use query::published::{IndexKind, MergeOptions, TaskIndex, TaskOptions};
+pub use query::result_windows::ResultWindows;
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;
@@ -95,4 +97,4 @@ pub use tidegate_structures::memory::refusal;
 pub use tidegate_structures::memory::{
     Allocator, keep_at_most as keep_memory_at_most, release as release_memory,
 };
-pub use tidegate_sync::{Door, Stop};
+pub use tidegate_sync::{Door, Latest, Stop};

@@ -25,6 +25,7 @@ from tidegate.cli.commands.options import (
     Quiet,
     Right,
     RightFormat,
+    RightIndex,
     State,
     Traceback,
     UntilEnd,
@@ -38,8 +39,9 @@ from tidegate.options import options_of
 def _joined(  # noqa: PLR0913 - a parameter for each option
     asked: Asked[JoinQuery],
     left: Left,
-    right: Right,
     *,
+    right: Right = None,
+    right_index: RightIndex = None,
     out: Out = STANDARD_STREAM,
     force: Force = False,
     left_format: LeftFormat = None,
@@ -54,7 +56,8 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Join two files and write the result to a third file, or print the plan."""
     parsing.check_limits(asked, None, follow=None)
-    inputs = parsing.inputs(left, right, left_format, right_format, asked)
+    parsing.check_index(asked, right_index, follow=False)
+    inputs = parsing.sides(left, right, right_index, left_format, right_format, asked)
     running.join(
         joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness)),
         out,
@@ -72,8 +75,9 @@ def _joined(  # noqa: PLR0913 - a parameter for each option
 def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
     asked: Asked[JoinQuery],
     left: Left,
-    right: Right,
     *,
+    right: Right = None,
+    right_index: RightIndex = None,
     out: Out = STANDARD_STREAM,
     force: Force = False,
     left_format: LeftFormat = None,
@@ -93,8 +97,9 @@ def _joined_or_followed(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Join two files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
+    parsing.check_index(asked, right_index, follow=follow)
     parsing.check_ends(flush_after, until_end=until_end, follow=follow)
-    inputs = parsing.inputs(left, right, left_format, right_format, asked)
+    inputs = parsing.sides(left, right, right_index, left_format, right_format, asked)
     job = joining.Job(*inputs, asked.query, Limits(asked.memory_limit, asked.lateness))
     keeping = parsing.keeping(state, checkpoint)
     if not follow:

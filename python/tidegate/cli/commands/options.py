@@ -10,7 +10,18 @@ Left: TypeAlias = Annotated[
     str, typer.Argument(metavar="LEFT", help="The files with the left rows, or -.")
 ]
 Right: TypeAlias = Annotated[
-    str, typer.Argument(metavar="RIGHT", help="The files with the right rows, or -.")
+    str | None,
+    typer.Argument(
+        metavar="RIGHT", help="The files with the right rows, or -.", show_default=False
+    ),
+]
+RightIndex: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="An index with the right rows, which replaces RIGHT.",
+        show_default=False,
+    ),
 ]
 Out: TypeAlias = Annotated[
     str, typer.Option("-o", "--out", metavar="OUT", help="The file to write, or -.")
@@ -94,7 +105,7 @@ TimeFormat: TypeAlias = Annotated[
 Zone: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--zone",
+        "--csv-zone",
         metavar="ZONE",
         help="Time zone of times without a UTC offset in CSV input, such as Europe/Berlin; "
         "repeat it for one per input.",

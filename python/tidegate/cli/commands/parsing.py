@@ -15,10 +15,10 @@ from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.commands.options import Csv
 from tidegate.cli.following import Manner
-from tidegate.cli.tables import Input, Output
+from tidegate.cli.tables import IndexInput, Input, Output
 from tidegate.io.addresses import names_one_file
 from tidegate.io.dialects import Dialect, DialectError, character
-from tidegate.io.files import STANDARD_STREAM, Format, format_of
+from tidegate.io.files import STANDARD_STREAM, Format, format_of, writes_in_place
 from tidegate.types import IntervalNames, Within
 
 # The default interval between two writes of a state, in seconds.
@@ -33,6 +33,40 @@ FOLDER = (
 # The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
 NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
 BINARY = {Format.PARQUET, Format.ARROW}
+
+
+def sides(  # noqa: PLR0913, PLR0917 - a parameter for each option
+    left: str,
+    right: str | None,
+    right_index: str | None,
+    left_format: Format | None,
+    right_format: Format | None,
+    asked: Any,  # noqa: ANN401 - of `making`
+) -> tuple[Input, Input | IndexInput]:
+    """Return LEFT, and RIGHT or the index that replaces it."""
+    if right_index is None:
+        if right is None:
+            misused("RIGHT", "give the files with the right rows, or --right-index FILE")
+        return inputs(left, right, left_format, right_format, asked)
+    if right is not None:
+        misused("--right-index", "replaces RIGHT; give only one of them")
+    if right_format is not None:
+        misused("--right-format", "does not apply to --right-index; omit one of them")
+    [dialect] = _dialects(asked.csv, [_times(asked.query)[0]])
+    layout = _in_format(left, left_format, "--left-format")
+    return Input(left, layout, dialect), IndexInput(right_index)
+
+
+def check_index(asked: Any, right_index: str | None, *, follow: bool) -> None:  # noqa: ANN401 - of `making`
+    """Reject options that a join with an index does not support."""
+    if right_index is None:
+        return
+    if follow:
+        message = "cannot be combined with --follow, because an index does not grow; "
+        misused("--right-index", message + "give RIGHT instead")
+    if asked.memory_limit is not None:
+        message = "cannot be combined with --right-index, whose rows are mapped; "
+        misused("--memory-limit", message + "omit this option, or give RIGHT instead")
 
 
 def inputs(
@@ -92,8 +126,13 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
                 )
             )
         except DialectError as error:
-            misused(f"--{error.option.replace('_', '-')}", error.reason)
+            misused(_flag(error.option), error.reason)
     return found
+
+
+def _flag(option: str) -> str:
+    """Return the flag of a CSV option; `--zone` is that of calendar windows."""
+    return "--csv-zone" if option == "zone" else f"--{option.replace('_', '-')}"
 
 
 def _character(text: str | None) -> str | None:
@@ -107,8 +146,7 @@ def _each(name: str, values: list[str] | None, inputs: int) -> list[str | None]:
     if len(values) == 1:
         return [values[0]] * inputs
     if len(values) != inputs:
-        option = f"--{name.replace('_', '-')}"
-        misused(option, f"expected one value, or one for each of the {inputs} inputs")
+        misused(_flag(name), f"expected one value, or one for each of the {inputs} inputs")
     return [*values]
 
 
@@ -164,6 +202,13 @@ def output(
     if layout in {Format.JSON, Format.TSV}:
         misused("--partition-by", "writes only parquet, csv or arrow; give --format parquet")
     return Output(out, layout, force=force, partition_by=tuple(partition_by))
+
+
+def index_file(out: str) -> str:
+    """Return the name of the index to write, which must be that of a file."""
+    if writes_in_place(out) or out.endswith(("/", os.sep)):
+        misused("OUT", "an index is written to a file, which joins then map; give a file name")
+    return out
 
 
 def out_layout(
@@ -271,6 +316,14 @@ def intervals(text: str) -> IntervalNames:
         misused("--on", f"expected START,END or START,END=START,END, found {text!r:.80}")
     (start, end), (right_start, right_end) = sides[0], sides[-1]
     return (start, end), (right_start, right_end)
+
+
+def time_or_interval(text: str) -> str | tuple[str, str]:
+    """Parse a time column, or `start,end`."""
+    names = text.split(",")
+    if len(names) > 2 or not all(names):  # noqa: PLR2004
+        misused("--on", f"expected COLUMN or START,END, found {text!r:.80}")
+    return names[0] if len(names) == 1 else (names[0], names[1])
 
 
 def pair(text: str, option: str) -> tuple[str, str]:

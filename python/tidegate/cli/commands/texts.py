@@ -26,6 +26,7 @@ Examples:
   tidegate band trades.parquet quotes.parquet --on price=bid --within 0.5 -o near.csv
   tidegate aggregate trades.parquet --on ts --by symbol --size 1m \\
       --agg "close=last(price)" -o minutes.parquet
+  tidegate index quotes.parquet --on ts --by symbol -o quotes.index
   tidegate merge monday.parquet tuesday.parquet --on ts -o week.parquet
   tidegate digest monday.parquet monday.csv
   tidegate join --help
@@ -46,6 +47,9 @@ s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is
 extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
+
+With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
+has written. --on and --by then only need the names of LEFT's columns.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
@@ -147,6 +151,9 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
+With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
+has written. --on and --by then only need the names of LEFT's columns.
+
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
 RIGHT cannot deliver a nearer row. With backward, a row is written once its own time has passed;
 with forward, once the time of the matching row has passed. An unmatched row is written once
@@ -173,6 +180,11 @@ Examples:
       --by origin=airport --strategy nearest --format csv | head
 
 \b
+  # an index, which is prepared once and then joined with many files
+  tidegate index quotes.parquet --on ts --by symbol -o quotes.index
+  tidegate asof trades.parquet --right-index quotes.index --on ts --by symbol -o last.parquet
+
+\b
   # growing files, with rows that are up to a second late
   tidegate asof trades.arrows quotes.arrows --on ts --by symbol \\
       --tolerance 5s --follow --lateness 1s -o last.csv
@@ -195,6 +207,9 @@ s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is
 extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
+
+With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
+has written.
 
 A distance is a number, or a duration such as 1h30m or 250ms for dates and timestamps. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above, where "none" means no bound.
@@ -228,6 +243,9 @@ s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is
 extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
+
+With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
+has written, best with --on START,END. --on and --by then only need the names of LEFT's columns.
 
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
@@ -312,6 +330,36 @@ Examples:
   # only some rows, to standard output
   tidegate aggregate trades.parquet --on ts --size 1h --where "price > 2" \\
       --agg "mean=mean(price)" --agg "large=count() where price > 3" --format csv | head
+
+{EXIT_CODES}"""
+
+INDEX_HELP = f"""Write an index of TABLE, which prepares it as the right side of many joins.
+
+The index contains all rows of TABLE, grouped by key and sorted by time. tidegate join and tidegate
+asof search it for the matches of their left rows instead of reading all right rows. tidegate
+overlap searches an index of rows that have a start and an end. In Python, tidegate.open_index opens
+the index. OUT appears under its name once it is complete. Joins map OUT into memory, so it must be
+a local file.
+
+TABLE can be a file, a folder, a quoted pattern such as 'quotes/*.parquet', a URL such as
+s3://bucket/quotes/, or - for standard input. The format is determined by the extension:
+{EXTENSIONS}. Standard input is an Arrow stream, unless an option specifies
+another format.
+
+\b
+Examples:
+  # an index of quotes, and the last quote before each trade
+  tidegate index quotes.parquet --on ts --by symbol -o quotes.index
+  tidegate asof trades.parquet --right-index quotes.index --on ts --by symbol -o last.parquet
+
+\b
+  # an index of intervals, for tidegate overlap
+  tidegate index reservations.parquet --on start,end --by room -o rooms.index
+
+\b
+  # the quotes in the five seconds before each trade
+  tidegate join trades.parquet --right-index quotes.index --on ts --by symbol \\
+      --lower -5s --upper 0s -o pairs.parquet
 
 {EXIT_CODES}"""
 

@@ -9,6 +9,7 @@
   Spark join bins, or join streams.
 - `bins.py`: builds a join that Spark itself runs, on equal keys and time bins.
 - `whole.py`: collects a small side once and sends it in full to every task.
+- `indexed.py`: joins a DataFrame with an index.
 - `in_place.py`: joins two sides that Spark has already partitioned by their keys.
 - `files.py`: reads row counts from Parquet file footers.
 - `guess.py`: estimates the cost of a join, assuming that the large side resembles the small one.

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import tidegate
+from tidegate import _tidegate
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.index import with_names_of
 from tidegate.spark.driver.aggregate import aggregated
-from tidegate.spark.driver.explain import aggregate_described, described, files_described
+from tidegate.spark.driver.explain import (
+    aggregate_described,
+    described,
+    files_described,
+    index_described,
+)
+from tidegate.spark.driver.indexed import check_ending
+from tidegate.spark.driver.indexed import joined as joined_with_index
 from tidegate.spark.driver.join import joined, of_files, outgoing
 from tidegate.spark.driver.tasks import Ending, active, division
 from tidegate.spark.plan.aggregate import AggregatePlan
 from tidegate.spark.plan.checks import check_division
 from tidegate.spark.plan.files import are_files, check_options, of_paths, windows_of_paths
+from tidegate.spark.plan.indexed import IndexPlan
 from tidegate.spark.plan.join import Plan
 from tidegate.spark.query.query import SparkQuery
 from tidegate.spark.worker.pack import NAMES
@@ -21,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from tidegate.spark.plan.files import FilePlan, Input
+    from tidegate.spark.plan.files import FilePlan, Input, Right
     from tidegate.spark.query.query import Function
 
 
@@ -29,31 +40,47 @@ class JoinCall(NamedTuple):
     """A join call: the native join's arguments, and those that only Spark has."""
 
     function: Function
-    sides: tuple[Input, Input]
+    sides: tuple[Input, Right]
     arguments: dict[str, Any]
     of_spark: dict[str, Any]
 
     def run(self, ending: Ending) -> DataFrame:
         """Return the result as a DataFrame."""
         plan = self._plan()
+        if isinstance(plan, IndexPlan):
+            check_ending(ending)
+            schema, output = outgoing(plan.left.sparkSession, plan.result, ending, None)
+            return joined_with_index(plan, schema, output)
         return joined(plan, ending) if isinstance(plan, Plan) else _ran(plan, ending)
 
     def explain(self, *, fused: bool) -> str:
         """Describe how the call would divide and send its rows."""
         plan = self._plan()
+        if isinstance(plan, IndexPlan):
+            return index_described(plan)
         return described(plan, fused=fused) if isinstance(plan, Plan) else files_described(plan)
 
-    def _plan(self) -> Plan | FilePlan:
-        query, given = SparkQuery.of(self.function, self.arguments), self.of_spark
-        if not are_files(dict(zip(NAMES, self.sides, strict=True))):
-            left, right = self.sides
-            return Plan.of(left, right, query, **given)  # type: ignore[arg-type]
+    def _plan(self) -> Plan | FilePlan | IndexPlan:
+        left, right = self.sides
+        given = self.of_spark
+        if isinstance(right, tidegate.Index):
+            making = getattr(_tidegate, f"{self.function}_query")
+            arguments = with_names_of(making, right, self.arguments)
+            query = SparkQuery.of(self.function, arguments)
+            if not are_files({"left": left}):
+                of_index = {name: one for name, one in given.items() if name != "scratch"}
+                return IndexPlan.of(left, right, query, **of_index)  # type: ignore[arg-type]
+        else:
+            query = SparkQuery.of(self.function, self.arguments)
+            if not are_files(dict(zip(NAMES, (left, right), strict=True))):
+                return Plan.of(left, right, query, **given)  # type: ignore[arg-type]
         parallelism, partitions = given["parallelism"], given["partitions"]
         check_division(partitions, parallelism, _known(parallelism), keyed=True)
         check_options("a join", parallelism, given.get("late_as"), given.get("max_width"))
         session = active()
         divided = division(session, partitions, given["scratch"])
-        return of_paths(session, query.native, self.sides, given["columns"], divided)
+        sides: Any = self.sides
+        return of_paths(session, query.native, sides, given["columns"], divided)
 
 
 class AggregateCall(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import IntegralType
 
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.spark.driver.bins import hashed
 from tidegate.spark.driver.by_files import Files
 from tidegate.spark.driver.jobs import recorded
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from tidegate.spark.layout.layout import Layout, Places
     from tidegate.spark.plan.aggregate import AggregatePlan
     from tidegate.spark.plan.files import FilePlan
+    from tidegate.spark.plan.indexed import IndexPlan
     from tidegate.spark.plan.join import Plan
 
 
@@ -44,6 +46,7 @@ _PARTIAL = "right rows that match all left rows of a slice are sent as one row p
 _FILTERS = (
     "where() and select() after a join are not pushed down; use them, or columns=, before the join"
 )
+_OF_INDEX = "right rows with equal times are in the order of the index"
 _AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
@@ -84,16 +87,39 @@ def files_described(plan: FilePlan, *, ties: str | None = None, way: Files | Non
     stages = len(plan.tasks.stages) - 1
     lines = [plan.tasks.explain()]
     if way is None:
-        ties = "rows with equal times are in file order"
+        ties = _OF_INDEX if plan.has_index else "rows with equal times are in file order"
     if ties is not None:
         lines.append(f"  ties       {ties}")
     lines += _jobs([f"prepare files in {stages} stage{'s' * (stages > 1)}"] if stages else [])
-    lines.append("  placed     each Spark task reads the rows of its slice; no rows are shuffled")
+    reads = "left row groups" if plan.has_index else "the rows of its slice"
+    lines.append(f"  placed     each Spark task reads {reads}; no rows are shuffled")
     if way is None:
         return "\n".join([*lines, "  because    the inputs are files"])
     if way.costs is not None:
         lines.append(f"  costs      {way.costs}")
     return "\n".join([*lines, f"  because    {way.reason}"])
+
+
+def index_described(plan: IndexPlan) -> str:
+    """Describe the join of a DataFrame with an index."""
+    threads = int(plan.left.sparkSession.conf.get("spark.task.cpus", "1") or "1")
+    query = plan.query.replace(threads=threads)
+    native = query.plan(empty(plan.left, "left").select([*plan.sent]), plan.index)
+    size = f"{plan.file.size:,} bytes"
+    emitted = ["  emitted    in the micro-batch in which the left row arrives"]
+    lines = [
+        native.explanation,
+        f"  sent       left {', '.join(plan.sent)}",
+        f"  ties       {_OF_INDEX}",
+        *_jobs([]),
+        f"  filters    {_FILTERS}",
+        f"  right      {plan.file.path}, {plan.index.rows:,} rows, {size}; each worker maps it",
+        of_index(query, native, plan.index),
+        "  placed     left rows stay in their partitions",
+        *(emitted if plan.left.isStreaming else []),
+        "  because    the right side is an index",
+    ]
+    return "\n".join(lines)
 
 
 def _of_tables(plan: Plan, way: Rows) -> list[str]:
@@ -298,7 +324,7 @@ def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
         f"  kept       {what}, {_STORES}",
         "  emitted    once the watermark of the batch has passed the end of a window",
         f"  late rows  {_late(plan.late_as)}",
-        *_hot_keys(layout, "'time'" if plan.windows is not None else None),
+        *_hot_keys(layout, "'time'" if not plan.has_sessions else None),
         f"  reports    {_TELLS.format('aggregate')}",
     ]
 

@@ -25,11 +25,9 @@ from tidegate.spark.driver.jobs import described
 from tidegate.spark.layout.costs import Small
 from tidegate.spark.query.schema import collected
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT, as_streams, typed
-from tidegate.spark.worker.task import on_worker
+from tidegate.spark.worker.task import in_chunks, on_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark import Broadcast
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -46,10 +44,6 @@ LIMIT = 1 << 26
 # A side that Spark estimates at no more than this many bytes is collected immediately, up to a
 # number of rows. Counting its rows first would take another job, about a tenth of a second.
 _SURE = 1 << 22
-
-# The number of bytes that a task joins at a time. This number equals the limit for the side that is
-# sent in full. Preparing that side again therefore costs no more than joining the rows.
-_CHUNK = 1 << 26
 
 # The number of bytes that Spark reads from files in one task by default.
 _SPLIT = 1 << 27
@@ -346,21 +340,6 @@ def _stream(rows: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _chunks(batches: Batches) -> Iterator[pa.Table]:
-    """Yield the rows as non-empty tables of about `_CHUNK` bytes."""
-    collected: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows:
-            collected.append(batch)
-            size += batch.nbytes
-        if size >= _CHUNK:
-            yield pa.Table.from_batches(collected)
-            collected, size = [], 0
-    if collected:
-        yield pa.Table.from_batches(collected)
-
-
 @dataclass(frozen=True)
 class _Task:
     """Joins a Spark partition with the side sent in full. Instances are sent to the workers."""
@@ -375,7 +354,7 @@ class _Task:
         """Join the rows in a Spark partition in chunks."""
         whole = pa.ipc.open_stream(self.whole.value).read_all()
         part_for = self.near.parts(whole)
-        for rows in _chunks(batches):
+        for rows in in_chunks(batches):
             mine = rows.rename_columns(self.schema.names).combine_chunks()
             part = whole.slice(*part_for(mine))
             yield from self.call.run(*((mine, part) if self.side == RIGHT else (part, mine)))

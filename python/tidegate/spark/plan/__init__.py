@@ -3,6 +3,7 @@
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
 - `files.py`: the plan of a call on files.
+- `indexed.py`: the plan of a join of a DataFrame with an index.
 - `bins.py`: determines whether Spark itself can run a join with time bins.
 - `streams.py`: checks that the DataFrames and the session meet the requirements of streams.
 - `host.py`: the engine behind a session, Spark or Sail.

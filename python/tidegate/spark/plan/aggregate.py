@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
@@ -39,7 +39,7 @@ from tidegate.spark.worker.task import on_worker
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Length
+    from tidegate.types import Length, Weekday
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -53,8 +53,8 @@ class AggregatePlan:
     # The columns that are sent: first the time, then the keys.
     sent: tuple[str, ...]
     result: StructType
-    # The size, advance and offset of windows, in the unit of the time axis; None for sessions.
-    windows: tuple[int, int, int] | None
+    # The native plan of the aggregation.
+    native: AggregationPlan
     partitions: int | None
     parallelism: Parallelism
     late_as: str | None
@@ -69,6 +69,8 @@ class AggregatePlan:
         size: Length | None = None,
         advance: Length | None = None,
         offset: Length | None = None,
+        zone: str | None = None,
+        week_start: Weekday | None = None,
         session: Length | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, Aggregate],
@@ -91,11 +93,12 @@ class AggregatePlan:
             message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
             raise TypeError(message)
-        aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where)
+        aggregation = Aggregation(on, *lengths, tuple(keys), dict(aggs), where, zone, week_start)
         names = _names(frames)
         check_frames(frames, names)
         _check_kind(frames, names, late_as)
         tables = [empty(frame, name) for frame, name in zip(frames, names, strict=True)]
+        aggregation = _in_session_zone(aggregation, tables, frames[0].sparkSession)
         native = aggregation.plan(tables)
         for frame, name in zip(frames, names, strict=True):
             check_keys(frame, keys, name)
@@ -120,7 +123,7 @@ class AggregatePlan:
             aggregation,
             sent,
             result,
-            native.windows,
+            native,
             partitions,
             parallelism,
             late_as,
@@ -208,36 +211,21 @@ class AggregatePlan:
     def is_sliced(self) -> bool:
         """Return whether windows of streams are divided by time."""
         is_asked = self.parallelism == "time" or not (self.merges or self.aggregation.by)
-        return self.streams and is_asked and self.windows is not None
+        return self.streams and is_asked and not self.has_sessions
 
     @property
     def of_parts(self) -> tuple[Aggregation, str]:
         """The aggregation that merges partial windows, and the name of the window-end column."""
         _, final = self.by_slice
         # Windows are one step of time long, so only parts with the same start are merged.
-        parts = replace(final, size=np.timedelta64(1, "us"), advance=None, offset=None)
+        step = np.timedelta64(1, "us")
+        parts = replace(final, size=step, advance=None, offset=None, zone=None, week_start=None)
         return parts, self._free_name("end")
 
     @property
-    def sliding(self) -> tuple[int, int, int]:
-        """The windows of an aggregation without sessions."""
-        if self.windows is None:
-            message = "only windows have a size, but this aggregation has sessions"
-            raise tidegate.TidegateError(message)
-        return self.windows
-
-    @property
-    def slice(self) -> int:
-        """The length of a slice. Every window starts and ends at a border between slices."""
-        size, advance, _ = self.sliding
-        return math.gcd(size, advance)
-
-    @property
-    def _slice_length(self) -> Length:
-        """The length of a slice: an integer, or a duration in the time unit."""
-        if isinstance(self.frames[0].schema[self.aggregation.on].dataType, IntegralType):
-            return self.slice
-        return np.timedelta64(self.slice, "D" if self.in_days else "us")
+    def has_sessions(self) -> bool:
+        """Return whether windows are sessions."""
+        return self.aggregation.session is not None
 
     @property
     def in_days(self) -> bool:
@@ -247,9 +235,8 @@ class AggregatePlan:
     @property
     def reach(self) -> Reach:
         """The reach from a window's start to its rows."""
-        if self.windows is None:
-            return Reach.of(0, 0)
-        return Reach.of(0, self.windows[0] - 1)
+        longest = self.native.longest
+        return Reach.of(0, 0 if longest is None else longest - 1)
 
     @property
     def sends_slices(self) -> bool:
@@ -279,12 +266,34 @@ class AggregatePlan:
     @property
     def by_slice(self) -> tuple[Aggregation, Aggregation]:
         """The aggregation of rows into slices and the aggregation of slices into windows."""
-        query = self.aggregation
+        query, (size, offset) = self.aggregation, self.native.slices
         merged = {name: Aggregate(MERGED[one.function], name) for name, one in query.aggs.items()}
         return (
-            replace(query, size=self._slice_length, advance=None),
+            replace(query, size=size, advance=None, offset=offset, week_start=None),
             replace(query, on="window_start", aggs=merged, where=None),
         )
+
+
+def _in_session_zone(
+    query: Aggregation, tables: Sequence[pa.Table], session: SparkSession
+) -> Aggregation:
+    """Return the aggregation with the time zone of calendar units.
+
+    Unless a zone is given, it is the time zone of the session, in which Spark shows timestamps.
+    """
+    zone = pa.timestamp("us", session.conf.get("spark.sql.session.timeZone"))
+    native = query.plan([_with_times_of(table, query.on, zone) for table in tables])
+    if native.advice is not None:
+        warnings.warn(native.advice, stacklevel=7)
+    return replace(query, zone=native.zone)
+
+
+def _with_times_of(table: pa.Table, on: str, kind: pa.DataType) -> pa.Table:
+    """Return an empty table whose time column has another type if it is a timestamp with a zone."""
+    at = table.schema.get_field_index(on)
+    if at < 0 or getattr(table.schema.field(at).type, "tz", None) is None:
+        return table
+    return table.schema.set(at, table.schema.field(at).with_type(kind)).empty_table()
 
 
 def _key_names(by: str | Sequence[str] | None) -> list[str]:

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame
 
 import tidegate
 from tidegate._tidegate import AggregationQuery
+from tidegate.calls.explain import of_index
 from tidegate.calls.inputs import elsewhere, listed, names
-from tidegate.slices import aggregation, join
+from tidegate.slices import aggregation, indexed, join
 from tidegate.slices.footers import Source
 from tidegate.spark.plan.checks import check_asked, check_columns, check_late_as, check_width
 from tidegate.spark.plan.join import origins_of
 from tidegate.spark.query.files import struct_of
 from tidegate.spark.query.schema import Origin, arrow, told_apart
-from tidegate.spark.worker.pack import NAMES
 from tidegate.spark.worker.slices import RightByValue, RowsByValue, Sorted
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ Files: TypeAlias = "Path | Sequence[Path] | ds.Dataset"
 """An input that consists of Parquet files."""
 
 Input: TypeAlias = "DataFrame | Files"
+Right: TypeAlias = "Input | tidegate.Index"
 
 
 class Division(NamedTuple):
@@ -65,6 +66,9 @@ class FilePlan:
 
     schema: pa.Schema
     """The types in which Spark receives these columns."""
+
+    has_index: bool = False
+    """Whether the right side is an index, whose file the tasks map."""
 
 
 def are_files(inputs: Mapping[str, object]) -> bool:
@@ -112,23 +116,29 @@ def check_options(
 def of_paths(
     session: SparkSession,
     query: JoinQuery,
-    sides: Sequence[Files],
+    sides: tuple[Files, Files | tidegate.Index],
     columns: Sequence[str] | None,
     division: Division,
 ) -> FilePlan:
-    """Plan a join of files. Right rows with equal times are in file order."""
+    """Plan a join of files. Right rows with equal times are in the order of the file or index."""
     check_columns(columns)
     query = query.replace(columns=None if columns is None else [*columns], threads=cpus(session))
-    left, right = elsewhere(
-        lambda: [Source.of(one, name) for one, name in zip(sides, NAMES, strict=True)]
-    )
-    native = query.plan(left.schema, right.schema)
-    check_asked(native.schema)
-    tasks = _made(lambda: join.planned(query, left, right, *division))
+    of_right = sides[1]
+    left = elsewhere(lambda: Source.of(sides[0], "left"))
+    if isinstance(of_right, tidegate.Index):
+        native = query.plan(left.schema, of_right)
+        check_asked(native.schema)
+        tasks = _made(lambda: indexed.planned(query, left, of_right, division.target, of_index))
+    else:
+        right = elsewhere(lambda: Source.of(of_right, "right"))
+        native = query.plan(left.schema, right.schema)
+        check_asked(native.schema)
+        tasks = _made(lambda: join.planned(query, left, right, *division))
     result, schema = struct_of(tasks.schema)
     if not query.arguments.get("aggs"):
         result = told_apart(session, result, origins_of(native), query.arguments["suffix"])
-    return FilePlan(session, tasks, result, tuple(schema.names), schema)
+    has_index = isinstance(of_right, tidegate.Index)
+    return FilePlan(session, tasks, result, tuple(schema.names), schema, has_index)
 
 
 def of_scans(plan: Plan, sources: Sequence[Source], division: Division) -> FilePlan:

@@ -23,6 +23,7 @@ from tidegate.spark.plan.checks import (
 )
 from tidegate.spark.plan.streams import check_engine, check_host, check_watermark
 from tidegate.spark.query.axis import of_band, of_time, whole
+from tidegate.spark.query.files import passed
 from tidegate.spark.query.input import Input, check_frames, check_keys
 from tidegate.spark.query.schema import Origin, aggregate_fields, spark_schema, told_apart
 from tidegate.spark.worker.nearest import NearestPacker, RightWhere
@@ -91,7 +92,7 @@ class Columns:
             native_name = {origin: name for name, origin in origins_of(pruned).items()}
             native = tuple(native_name[origin] for origin in asked.values())
         result = spark_schema(asked, left.schema, right.schema, plan.keys, query.how)
-        result = _widened(result, plan.schema, asked, tables)
+        result = widened(result, plan.schema, asked, tables)
         result = told_apart(left.sparkSession, result, asked, query.arguments["suffix"])
         of_right = aggregate_fields(query.aggs, right.schema, tables[1].schema, plan.schema)
         return cls(
@@ -227,7 +228,7 @@ def origins_of(plan: JoinPlan) -> dict[str, Origin]:
     }
 
 
-def _widened(
+def widened(
     result: StructType,
     native: pa.Schema,
     origins: dict[str, Origin],
@@ -242,7 +243,7 @@ def _widened(
         if kind == source.schema.field(origin.name).type:
             fields.append(field)
             continue
-        wider = from_arrow_type(kind, prefer_timestamp_ntz=True)
+        wider = from_arrow_type(passed(kind), prefer_timestamp_ntz=True)
         fields.append(StructField(field.name, wider, field.nullable, field.metadata))
     return StructType(fields)
 

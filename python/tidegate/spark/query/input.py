@@ -71,6 +71,14 @@ def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
             raise tidegate.SchemaError(message)
 
 
+def by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return some columns, renamed to `u0`, `u1` and so on."""
+    every = frame.columns
+    return frame.toDF(*(f"a{position}" for position in range(len(every)))).select(
+        *(F.col(f"a{every.index(name)}").alias(f"u{new}") for new, name in enumerate(names))
+    )
+
+
 @dataclass(frozen=True)
 class Input:
     """One side of a join. Columns are named by position, so no name can clash or need quotes."""
@@ -96,13 +104,10 @@ class Input:
         `on` names one column that contains each row's value, or two columns that contain its start
         and end.
         """
-        every = frame.columns
-        kept = [every.index(name) for name in names]
+        kept = [frame.columns.index(name) for name in names]
         fields = frame.schema.fields
         return cls(
-            frame.toDF(*(f"a{position}" for position in range(len(every)))).select(
-                *(F.col(f"a{old}").alias(f"u{new}") for new, old in enumerate(kept))
-            ),
+            by_position(frame, names),
             tuple(fields[position] for position in kept),
             names.index(on[0]),
             tuple(names.index(name) for name in by),

@@ -94,7 +94,7 @@ class SparkQuery:
         return "value" if self.function == "band_join" else "time"
 
     def plan(
-        self, left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None
+        self, left: pa.Table, right: pa.Table | tidegate.Index, columns: Sequence[str] | None = None
     ) -> JoinPlan:
         """Return the native plan. Raises the same errors as the native join."""
         windows = self.arguments.get("window")

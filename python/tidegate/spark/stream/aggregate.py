@@ -66,8 +66,9 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
     kept = rows if slices is None else slices.run([rows]).select(plan.kept)
-    size, _, offset = plan.windows or (None, None, 0)
-    schema, arguments = str(rows.schema), plan.aggregation.arguments
+    identity = [len(plan.frames), str(rows.schema), plan.aggregation.arguments]
+    if plan.native.calendar is not None:
+        identity.append(plan.native.calendar)
     return Windows(
         schema=rows.schema,
         kept_schema=kept.schema,
@@ -75,10 +76,8 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
         final=final,
         sources=1 if plan.combines else len(plan.frames),
         source=plan.source,
-        size=size,
-        slice=None if slices is None else plan.slice,
-        offset=offset,
-        query=digest("aggregate", division(layout), len(plan.frames), schema, arguments),
+        longest=plan.native.longest,
+        query=digest("aggregate", division(layout), *identity),
         keeps_late=plan.late_as is not None,
         gives_parts=plan.merges,
         cycle=layout if isinstance(layout, Cycle) else None,

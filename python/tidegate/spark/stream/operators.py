@@ -299,11 +299,11 @@ class LeftRows(Condensing):
 class Windows:
     """An aggregation of streams, whose rows arrive as a single stream with a `source` column.
 
-    If no result depends on row order, `slices` aggregates each micro-batch's rows into slices. A
-    slice is `slice` microseconds long, counted from `offset`. `final` then aggregates the slices.
-    Otherwise, `slices` is None, and `final` aggregates the rows. Windows are `size` microseconds
-    long, unless they are sessions. With a `cycle`, a bucket contains all rows in the windows that
-    start in its slices. A bucket also contains some rows from other windows.
+    If no result depends on row order, `slices` aggregates each micro-batch's rows into slices.
+    `final` then aggregates the slices. Otherwise, `slices` is None, and `final` aggregates the
+    rows. No window is longer than `longest` microseconds, unless windows are sessions. With a
+    `cycle`, a bucket contains all rows in the windows that start in its slices. A bucket also
+    contains some rows from other windows.
     """
 
     schema: pa.Schema
@@ -312,9 +312,7 @@ class Windows:
     final: Aggregation
     sources: int
     source: str | None
-    size: int | None
-    slice: int | None
-    offset: int
+    longest: int | None
     query: str
     keeps_late: bool
     gives_parts: bool = False
@@ -365,7 +363,7 @@ class Windows:
 
         Sessions have no such watermark.
         """
-        return _last(rows.column(self.times[side]), None if self.has_sessions else self.size)
+        return _last(rows.column(self.times[side]), None if self.has_sessions else self.longest)
 
     @property
     def keys(self) -> tuple[tuple[int, ...]]:
@@ -376,12 +374,6 @@ class Windows:
     def has_sessions(self) -> bool:
         """Return whether windows are sessions."""
         return self.final.session is not None
-
-    def start(self, time: int) -> int:
-        """Return the start of the slice that contains a time. Without slices, return the time."""
-        if self.slices is None or self.slice is None:
-            return time
-        return (time - self.offset) // self.slice * self.slice + self.offset
 
 
 class _Aggregate(Condensing):
@@ -396,6 +388,9 @@ class _Aggregate(Condensing):
         self._number = number
         query = AggregationQuery(**work.final.arguments, threads=threads())
         self._native = query.operator(work.kept_schema, sources=work.sources)
+        self._slices = None
+        if work.slices is not None:
+            self._slices = work.slices.plan([work.schema.empty_table()])
         self._waiting: list[pa.Table] = []
 
     def push(self, side: int, rows: pa.RecordBatch) -> None:  # noqa: ARG002 - there is one
@@ -403,7 +398,9 @@ class _Aggregate(Condensing):
 
     def advance(self, watermark: int) -> None:
         # The slice that contains the watermark may still receive rows.
-        before = self._work.start(watermark)
+        before = watermark
+        if self._slices is not None:
+            [(before, _)] = self._slices.last_windows([watermark])
         if self._waiting:
             rows = pa.concat_tables(self._waiting)
             is_ready = pc.less(rows.column(self._work.final.on).cast(pa.int64()), before)

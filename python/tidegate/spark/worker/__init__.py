@@ -9,5 +9,6 @@
 - `overlap.py`: packs rows that have a start and an end, and joins the rows in one partition.
 - `aggregate.py`: runs the native aggregation of a partition.
 - `slices.py`: runs tasks that read files.
+- `indexed.py`: joins the rows of a partition with an index.
 - `garbage_collection.py`: excludes modules from garbage collection.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Length
+    from tidegate.types import Length, Weekday
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -40,10 +40,14 @@ class Aggregation:
     by: tuple[str, ...]
     aggs: dict[str, Aggregate] = field(default_factory=dict)
     where: tidegate.Expr | str | None = None
+    zone: str | None = None
+    week_start: Weekday | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments in the form that `tidegate.aggregate` accepts."""
+        # Without calendar units, the arguments are those that identify older streaming queries.
+        of_calendar = {"zone": self.zone, "week_start": self.week_start}
         return {
             "on": self.on,
             "size": self.size,
@@ -53,6 +57,7 @@ class Aggregation:
             "by": list(self.by) or None,
             "aggs": self.aggs,
             "where": self.where,
+            **{name: value for name, value in of_calendar.items() if value is not None},
         }
 
     def plan(self, streams: Sequence[pa.Table]) -> AggregationPlan:

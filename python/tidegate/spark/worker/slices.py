@@ -14,7 +14,7 @@ import tidegate
 from tidegate.spark.worker.aggregate import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tidegate.slices.plan import TaskPlan
     from tidegate.slices.task import Range, Task, Work
@@ -142,12 +142,14 @@ class SliceTask:
         """Yield the results of a Spark partition's tasks."""
         for task in _tasks(self.shipped, batches):
             for batch in task.run():
-                yield self.output.finished(self._converted(batch))
+                yield self.output.finished(received(batch, self.columns, self.schema))
 
-    def _converted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        fields = zip(self.columns, self.schema, strict=True)
-        columns = [_cast(batch.column(name), field, name) for name, field in fields]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+def received(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Return some columns of a native result in the types in which Spark receives them."""
+    fields = zip(columns, schema, strict=True)
+    found = [_cast(batch.column(name), field, name) for name, field in fields]
+    return pa.RecordBatch.from_arrays(found, schema=schema)
 
 
 def _cast(column: pa.Array, field: pa.Field, name: str) -> pa.Array:

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
 Batches = Iterator[pa.RecordBatch]
 
+# The number of bytes that a task joins at a time with a side that it has in full. This number
+# equals the limit for a side that is sent in full. Preparing that side again therefore costs no
+# more than joining the rows.
+_CHUNK = 1 << 26
+
 
 def on_worker(work: Callable[[Batches], Batches], name: str) -> Callable[[Batches], Batches]:
     """Set the name that Spark's plans show for a function, and make the function's errors clear.
@@ -144,6 +149,21 @@ class Call:
                 rows = batch if home is None else at_home(batch, *home)
                 if rows.num_rows:
                     yield self.output.finished(rows)
+
+
+def in_chunks(batches: Batches) -> Iterator[pa.Table]:
+    """Yield the rows as non-empty tables of about `_CHUNK` bytes."""
+    collected: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            collected.append(batch)
+            size += batch.nbytes
+        if size >= _CHUNK:
+            yield pa.Table.from_batches(collected)
+            collected, size = [], 0
+    if collected:
+        yield pa.Table.from_batches(collected)
 
 
 def by_partition(batches: Batches) -> Iterator[list[Pack]]:

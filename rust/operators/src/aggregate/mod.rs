@@ -78,6 +78,7 @@ pub use inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream, firs
 pub use output::{OutputColumn, OutputValue, OutputValues, Page, Window};
 pub use partners::{PartnerAggregates, aggregate_matches};
 pub use sessions::aggregate_sessions;
+pub use slices::calendar::{Calendar, CalendarUnit, ZoneOffsets};
 pub use slices::windows::{Slice, Windows};
 pub use states::functions::RowOrder;
 pub use states::words::{MAX_WORDS, STATE_WORDS, StateBounds, StateWords};

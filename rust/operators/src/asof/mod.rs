@@ -42,7 +42,7 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join;
 use crate::matches::{MAX_ROWS, Matches, Run};
 use crate::order::{Groups, JoinColumns, are_sorted};
-pub use indexed::asof_join_in;
+pub use indexed::{asof_join_in, candidates_in};
 pub use rounds::Rounds;
 pub(crate) use strategy::Toward;
 pub use strategy::{AsOf, Strategy};

@@ -1,14 +1,16 @@
 //! Finds matches among the right rows of an index.
 
+use std::ops::Range;
+
 use tidegate_structures::memory;
 use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::sweep;
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{MAX_ROWS, Matches, Run};
-use crate::order::{Groups, JoinColumns, Search, SideIndex, is_searched, search};
+use crate::matches::{MAX_ROWS, Matches, RowLists, Run};
+use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart, are_sorted};
+use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
-use crate::rows::{Interval, NO_KEY};
 
 /// The number of left rows whose matches are searched for together.
 const BLOCK: usize = 8;
@@ -17,49 +19,60 @@ const BLOCK: usize = 8;
 const VISITED: usize = 16;
 
 /// Finds the matches of every left row, like [`interval_join`](super::interval_join), among the
-/// rows of an index. A left row's key is its number in the index.
+/// rows of an index.
 ///
 /// Left times, and the ends of the interval, have a unit that is `factor` times as fine as that of
 /// the index.
 ///
+/// Returns `None` if there are so many left rows or matches that it takes less time to visit all
+/// right rows, which can be the case if the index has several parts or both sides are in time order.
+///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
 /// use tidegate_operators::interval::interval_join_in;
-/// use tidegate_operators::order::{JoinColumns, SideIndex};
+/// use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SideIndex};
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
 ///
 /// let driver = Driver::new(1, Stop::default());
-/// let index = SideIndex::new(JoinColumns { ts: &[8, 9, 30], keys: None }, 1, &driver)?;
-/// let left = JoinColumns { ts: &[10, 20], keys: None };
+/// let rows = &SideIndex::new(JoinColumns { ts: &[8, 9, 30], keys: None }, 1, &driver)?;
+/// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
-/// assert_eq!(interval_join_in(left, &index, &before, 1, &driver)?.pairs(), 2);
+/// let found = interval_join_in(&[10, 20], &IndexedRows::new([part]), &before, 1, &driver)?;
+/// assert_eq!(found.expect("there is only one part").pairs(), 2);
 /// # Ok::<(), Stopped>(())
 /// ```
 ///
 /// # Panics
 ///
-/// Panics if the left side has [`MAX_ROWS`] rows or more, columns differ in length, a key is out of
-/// bounds, or `factor` is not positive.
+/// Panics if the left side has [`MAX_ROWS`] rows or more, there is not a key for each left row, a
+/// key is out of bounds, or `factor` is not positive.
 pub fn interval_join_in(
-    left: JoinColumns<'_>,
-    right: &SideIndex,
+    left: &[i64],
+    right: &IndexedRows<'_>,
     interval: &Interval,
     factor: i64,
     driver: &Driver,
-) -> Result<Matches, Stopped> {
-    assert!(left.ts.len() < MAX_ROWS, "row numbers fit in 32 bits");
-    assert!(left.keys.is_none_or(|keys| keys.len() == left.ts.len()), "a key a time");
+) -> Result<Option<Matches>, Stopped> {
+    assert!(left.len() < MAX_ROWS, "row numbers fit in 32 bits");
     assert!(factor > 0, "a factor");
-    let groups = right.groups();
+    right.check(left.len());
     let reach = Coarse { reach: interval, factor };
-    let runs = if is_searched(left.ts.len(), right) {
-        searched(left, &groups, &reach, driver)?
-    } else {
-        sweep(left, &groups, right.key_count(), &reach, driver)?
+    let are_searched = right.are_searched(left.len());
+    let Some(part) = right.whole() else {
+        return if are_searched { listed(left, right, &reach, driver) } else { Ok(None) };
     };
-    let ascending = groups.ascending();
-    Ok(Matches::new(runs, groups.into_numbers(), ascending, right.rows()))
+    let runs = if are_searched {
+        searched(left, part, &reach, driver)?
+    } else {
+        if part.groups.is_sorted() && factor == 1 && are_sorted(&[left], driver)? {
+            return Ok(None);
+        }
+        let left = JoinColumns { ts: left, keys: part.left_keys };
+        sweep(left, &part.groups, part.key_count, &reach, driver)?
+    };
+    let groups = &part.groups;
+    Ok(Some(Matches::new(runs, groups.shared_numbers(), groups.ascending(), right.rows())))
 }
 
 /// Returns the numbers of all right rows in an index that are partners of a left row, in ascending
@@ -71,76 +84,62 @@ pub fn interval_join_in(
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
 /// use tidegate_operators::interval::partner_rows_in;
-/// use tidegate_operators::order::{JoinColumns, SideIndex};
+/// use tidegate_operators::order::{IndexPart, IndexedRows, JoinColumns, SideIndex};
 /// use tidegate_operators::rows::{Closed, Interval};
 /// use tidegate_sync::Stop;
 ///
 /// let ts: Vec<i64> = (0..1000).collect();
 /// let right = JoinColumns { ts: &ts, keys: None };
-/// let index = SideIndex::new(right, 1, &Driver::new(1, Stop::default()))?;
-/// let left = JoinColumns { ts: &[10, 11], keys: None };
+/// let rows = &SideIndex::new(right, 1, &Driver::new(1, Stop::default()))?;
+/// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let before = Interval { lower: Some(-1), upper: Some(0), closed: Closed::Both };
-/// assert_eq!(partner_rows_in(left, &index, &before, true, 1), Some(vec![8, 9, 10, 11]));
+/// let found = partner_rows_in(&[10, 11], &IndexedRows::new([part]), &before, true, 1);
+/// assert_eq!(found, Some(vec![8, 9, 10, 11]));
 /// # Ok::<(), Stopped>(())
 /// ```
 ///
 /// # Panics
 ///
-/// Panics if columns differ in length, a key is out of bounds, or `factor` is not positive.
+/// Panics if there is not a key for each left row, a key is out of bounds, or `factor` is not
+/// positive.
 pub fn partner_rows_in(
-    left: JoinColumns<'_>,
-    right: &SideIndex,
+    left: &[i64],
+    right: &IndexedRows<'_>,
     interval: &Interval,
     with_prevailing: bool,
     factor: i64,
 ) -> Option<Vec<u32>> {
-    assert!(left.keys.is_none_or(|keys| keys.len() == left.ts.len()), "a key a time");
     assert!(factor > 0, "a factor");
-    if !is_searched(left.ts.len(), right) {
+    right.check(left.len());
+    if !right.are_searched(left.len()) {
         return None;
     }
-    let groups = right.groups();
-    let mut searches = memory::vec(left.ts.len());
-    for (row, &ts) in left.ts.iter().enumerate() {
-        let key = left.keys.map_or(0, |keys| keys[row]);
-        let (start, end) = match key {
-            NO_KEY => (0, 0),
-            key => (groups.starts[key as usize], groups.starts[key as usize + 1]),
-        };
-        let at = |limit: Option<i64>| match limit {
-            Some(limit) => Search { low: start, len: end - start, limit },
-            None => Search { low: end, len: 0, limit: 0 },
-        };
-        let first = interval.first(ts).map(|first| ceil(first, factor));
-        // Without a last time, no row is a partner, except for a prevailing one.
-        let limit = match interval.last(ts) {
-            Some(last) => floor(last, factor).checked_add(1),
-            None => Some(i64::MIN),
-        };
-        searches.push([at(first), at(limit)]);
-    }
-    search(groups.ts(), searches.as_flattened_mut());
-    let mut places = Vec::new();
-    for (row, [first, end]) in searches.iter().enumerate() {
-        let key = left.keys.map_or(0, |keys| keys[row]);
-        if key == NO_KEY {
-            continue;
+    let mut rows = Vec::new();
+    for part in right.parts() {
+        let mut searches: Vec<[Search; 2]> = memory::vec(left.len());
+        searches.extend(left.iter().enumerate().map(|(row, &ts)| {
+            let first = interval.first(ts).map(|first| ceil(first, factor));
+            // Without a last time, no row is a partner, except for a prevailing one.
+            let limit = match interval.last(ts) {
+                Some(last) => floor(last, factor).checked_add(1),
+                None => Some(i64::MIN),
+            };
+            [part.search(row, first), part.search(row, limit)]
+        }));
+        part.find(searches.as_flattened_mut());
+        for (row, &[first, end]) in searches.iter().enumerate() {
+            let before = if with_prevailing { part.before(row, first) } else { None };
+            let places = before.unwrap_or(first.low)..end.low.max(first.low);
+            if rows.len() + places.len() > right.rows() / VISITED {
+                return None;
+            }
+            memory::reserve(&mut rows, places.len());
+            rows.extend(places.map(|place| part.row(place)));
         }
-        let prevails = with_prevailing && first.low > groups.starts[key as usize];
-        let start = if prevails { first.low - 1 } else { first.low };
-        let run = start..end.low.max(first.low);
-        if places.len() + run.len() > right.rows() / VISITED {
-            return None;
-        }
-        memory::reserve(&mut places, run.len());
-        places.extend(run);
     }
-    if let Some(numbers) = groups.numbers() {
-        places.iter_mut().for_each(|place| *place = numbers[*place as usize]);
-    }
-    places.sort_unstable();
-    places.dedup();
-    Some(places)
+    rows.sort_unstable();
+    rows.dedup();
+    Some(rows)
 }
 
 /// Returns the first time of a coarser unit that is not before `ts`. The earliest time stays the
@@ -177,49 +176,84 @@ impl<R: LeftReach> LeftReach for Coarse<'_, R> {
     }
 }
 
-/// Searches for the matches of each left row.
+/// Searches for the matches of each left row in a part.
 fn searched(
-    left: JoinColumns<'_>,
-    right: &Groups<'_>,
+    left: &[i64],
+    part: &SearchedPart<'_>,
     reach: &impl LeftReach,
     driver: &Driver,
 ) -> Result<Pages<Run>, Stopped> {
-    let mut found = Pages::<Run>::unwritten(left.ts.len());
-    let rows = left.ts.len().div_ceil(driver.parts(left.ts.len(), PART_ROWS)).max(1);
+    let mut found = Pages::<Run>::unwritten(left.len());
+    let rows = left.len().div_ceil(driver.parts(left.len(), PART_ROWS)).max(1);
     let tasks = found.chunks_mut(rows).enumerate().collect();
-    driver.fit(left.ts.len()).map(tasks, |(task, found): (usize, &mut [Slot<Run>])| {
+    driver.fit(left.len()).map(tasks, |(task, found): (usize, &mut [Slot<Run>])| {
         for (block, found) in found.chunks_mut(BLOCK).enumerate() {
-            search_block(left, right, reach, task * rows + block * BLOCK, found);
+            let first = task * rows + block * BLOCK;
+            let runs = search_block(left, part, reach, first..first + found.len());
+            found.iter_mut().zip(runs).for_each(|(found, run)| found.set(run));
         }
     })?;
     Ok(found.written())
 }
 
-/// Writes the matches of some left rows, beginning with row `first`.
-fn search_block(
-    left: JoinColumns<'_>,
-    right: &Groups<'_>,
+/// Lists the matches of each left row in all parts. Returns `None` if there are so many matches
+/// that it takes less time to visit all right rows.
+fn listed(
+    left: &[i64],
+    right: &IndexedRows<'_>,
     reach: &impl LeftReach,
-    first: usize,
-    found: &mut [Slot<Run>],
-) {
-    let mut searches = [[Search::default(); 2]; BLOCK];
-    for (row, searches) in (first..first + found.len()).zip(&mut searches) {
-        let key = left.keys.map_or(0, |keys| keys[row]);
-        if key == NO_KEY {
-            continue;
+    driver: &Driver,
+) -> Result<Option<Matches>, Stopped> {
+    let most = right.rows() / VISITED;
+    let rows = left.len().div_ceil(driver.parts(left.len(), PART_ROWS)).max(1);
+    let tasks = (0..left.len()).step_by(rows).map(|first| first..left.len().min(first + rows));
+    let pieces = driver.fit(left.len()).map(tasks.collect(), |task: Range<usize>| {
+        let mut lists = RowLists::default();
+        for first in task.clone().step_by(BLOCK) {
+            let block = first..task.end.min(first + BLOCK);
+            let of_parts = right
+                .parts()
+                .iter()
+                .map(|part| (part, search_block(left, part, reach, block.clone())));
+            let of_parts: Vec<_> = of_parts.collect();
+            for at in 0..block.len() {
+                let begin = lists.rows.len();
+                for (part, runs) in &of_parts {
+                    let run = runs[at];
+                    let from = lists.rows.len();
+                    if from + run.len() > most {
+                        return None;
+                    }
+                    memory::reserve(&mut lists.rows, run.len());
+                    lists.rows.extend((run.start..run.end).map(|place| part.row(place)));
+                    if !part.groups.ascending() {
+                        lists.rows[from..].sort_unstable();
+                    }
+                }
+                lists.lengths.push((lists.rows.len() - begin) as u32);
+            }
         }
-        let (start, end) = (right.starts[key as usize], right.starts[key as usize + 1]);
-        let Some((first, last)) = reach.at(row, left.ts[row]) else { continue };
-        let all = Search { low: start, len: end - start, limit: first };
-        searches[0] = all;
-        searches[1] = match last.checked_add(1) {
-            Some(limit) => Search { limit, ..all },
-            None => Search { low: end, len: 0, limit: 0 },
-        };
+        Some(lists)
+    })?;
+    let pieces: Option<Vec<RowLists>> = pieces.into_iter().collect();
+    let fits =
+        |pieces: &Vec<RowLists>| pieces.iter().map(|piece| piece.rows.len()).sum::<usize>() <= most;
+    let Some(pieces) = pieces.filter(fits) else { return Ok(None) };
+    Matches::of_pieces(pieces, 0, left.len(), right.rows(), driver).map(Some)
+}
+
+/// Returns the matches of up to [`BLOCK`] left rows in a part.
+fn search_block(
+    left: &[i64],
+    part: &SearchedPart<'_>,
+    reach: &impl LeftReach,
+    rows: Range<usize>,
+) -> [Run; BLOCK] {
+    let mut searches = [[Search::default(); 2]; BLOCK];
+    for (row, searches) in rows.clone().zip(&mut searches) {
+        let Some((first, last)) = reach.at(row, left[row]) else { continue };
+        *searches = [part.search(row, Some(first)), part.search(row, last.checked_add(1))];
     }
-    search(right.ts(), searches[..found.len()].as_flattened_mut());
-    for (found, [start, end]) in found.iter_mut().zip(searches) {
-        found.set(Run { start: start.low, end: end.low });
-    }
+    part.find(searches[..rows.len()].as_flattened_mut());
+    searches.map(|[start, end]| Run { start: start.low, end: end.low })
 }

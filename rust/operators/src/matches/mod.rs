@@ -167,8 +167,8 @@ impl Matches {
         self.rows.as_ref().map(|rows| &rows[..])
     }
 
-    /// Returns the number of positions.
-    pub(crate) fn places(&self) -> usize {
+    /// Returns the number of positions of right rows.
+    pub fn places(&self) -> usize {
         self.rows.as_ref().map_or(self.right_rows, |rows| rows.len())
     }
 

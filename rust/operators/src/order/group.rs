@@ -70,6 +70,46 @@ impl SideIndex {
         Ok(SideIndex { starts, ts, numbers, ascending, is_sorted, rows: side.ts.len() })
     }
 
+    /// Returns an index whose arrays have been saved, or `None` if they do not fit each other. The
+    /// flags are those of [`ascending`](Self::ascending) and [`is_sorted`](Self::is_sorted).
+    ///
+    /// The times of each key must be in ascending order, and the row numbers must be below `rows`.
+    pub fn of_saved(
+        starts: Vec<u32>,
+        ts: Pages<i64>,
+        numbers: Option<Pages<u32>>,
+        (ascending, is_sorted): (bool, bool),
+        rows: usize,
+    ) -> Option<Self> {
+        let fits = starts.first() == Some(&0)
+            && starts.is_sorted()
+            && starts.last().is_some_and(|&end| end as usize == ts.len())
+            && ts.len() <= rows
+            && numbers.as_ref().is_none_or(|numbers| numbers.len() == ts.len());
+        let numbers = numbers.map(Arc::new);
+        fits.then_some(SideIndex { starts, ts, numbers, ascending, is_sorted, rows })
+    }
+
+    /// The position at which each key's rows start, followed by the number of rows that have a key.
+    pub fn starts(&self) -> &[u32] {
+        &self.starts
+    }
+
+    /// The times, key by key.
+    pub fn times(&self) -> &[i64] {
+        &self.ts
+    }
+
+    /// The row numbers, key by key, or `None` if positions are row numbers.
+    pub fn numbers(&self) -> Option<&[u32]> {
+        self.numbers.as_ref().map(|numbers| &numbers[..])
+    }
+
+    /// Returns whether each key's row numbers are in ascending order.
+    pub fn ascending(&self) -> bool {
+        self.ascending
+    }
+
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
@@ -78,6 +118,11 @@ impl SideIndex {
     /// The number of keys.
     pub fn key_count(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// Returns whether the rows are in time order.
+    pub fn is_sorted(&self) -> bool {
+        self.is_sorted
     }
 
     /// The number of bytes.
@@ -162,6 +207,11 @@ impl<'a> Groups<'a> {
     /// Returns whether all rows on the side are in time order, regardless of their keys.
     pub(crate) fn is_sorted(&self) -> bool {
         self.is_sorted
+    }
+
+    /// Returns the row numbers, so that they can outlive the groups.
+    pub(crate) fn shared_numbers(&self) -> Option<Arc<Pages<u32>>> {
+        self.numbers.clone()
     }
 
     pub(crate) fn into_numbers(self) -> Option<Arc<Pages<u32>>> {

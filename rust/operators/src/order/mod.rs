@@ -7,12 +7,14 @@
 //! | `follow.rs` | follows the rows of each key in time order |
 //! | `directory.rs` | looks up the positions of unsorted rows |
 //! | `search.rs` | finds the positions of a few rows |
+//! | `parts.rs` | the parts of an index |
 //! | `merge.rs` | merges the rows of sorted runs |
 
 mod directory;
 mod follow;
 mod group;
 pub mod merge;
+mod parts;
 mod search;
 mod sort;
 
@@ -25,7 +27,9 @@ pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
 pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
-pub(crate) use search::{Search, is_searched, search};
+pub(crate) use parts::SearchedPart;
+pub use parts::{IndexPart, IndexedRows, SEARCHED};
+pub(crate) use search::Search;
 pub(crate) use sort::sort_groups;
 
 /// The columns of one side that determine which rows match.

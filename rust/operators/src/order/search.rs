@@ -5,17 +5,6 @@
 
 use tidegate_structures::memory::gather::prefetch;
 
-use super::SideIndex;
-
-/// If there are fewer right rows per left row than this, following the left rows in time order
-/// takes less time than a search for each of them.
-const SEARCHED: usize = 32;
-
-/// Returns whether a join searches an index for each left row's position.
-pub(crate) fn is_searched(left_rows: usize, right: &SideIndex) -> bool {
-    left_rows.saturating_mul(SEARCHED) <= right.rows()
-}
-
 /// The number of searches that proceed together.
 const LANES: usize = 16;
 

@@ -45,8 +45,12 @@
 //! | --- | --- |
 //! | `windows.rs` | lists of the rows that are open at certain times |
 //! | `count.rs` | the number of pairs for each left row |
+//! | `indexed.rs` | finds overlapping rows among the rows of an index |
+//! | `tree.rs` | a tree of the latest ends among the rows of an index |
 
 mod count;
+mod indexed;
+mod tree;
 mod windows;
 
 use std::ops::Range;
@@ -58,6 +62,8 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::matches::{MAX_ROWS, Matches, RowLists, cut};
 use crate::order::{Follow, Groups, JoinColumns, OrderedTimes, follow, gallop, step};
 pub use count::count_overlaps;
+pub use indexed::{IndexedIntervals, OverlapRule, overlapping_rows_in, overlaps_in};
+pub use tree::EndTree;
 use windows::{OverlapWindows, WindowReach};
 
 /// The columns of one side that determine which rows match.

@@ -141,7 +141,7 @@ pub fn aggregate_by<R: Send, E: From<Stopped> + Send>(
     announce: impl Fn(usize) -> Result<(), E> + Sync,
     take: impl Fn(Page) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let mut streaming = streaming_aggregate_by(design, *windows, streams.len(), aggregates);
+    let mut streaming = streaming_aggregate_by(design, windows.clone(), streams.len(), aggregates);
     streaming.add(streams, key_count, &first_rows(streams), aggregates, driver)?;
     streaming.finish(driver)?;
     let keys: Vec<u32> = (0..key_count as u32).collect();

@@ -50,7 +50,12 @@ pub(crate) fn table(
     if !batches.iter().all(fits) {
         return Err(raise(Error::bug("the batches of a table have the table's types")));
     }
-    pyarrow("table", Bound::new(py, ExportedTable { batches, schema })?.as_any())
+    let exported = Bound::new(py, ExportedTable { batches, schema })?;
+    // The function `pyarrow.table` would import pandas, which takes longer than most calls.
+    calling(py, || {
+        let reader = py.import("pyarrow")?.getattr("RecordBatchReader")?;
+        reader.call_method1("from_stream", (exported,))?.call_method0("read_all")
+    })
 }
 
 /// Returns a stream of batches with this schema. The batches are cast to the types that the

@@ -1,57 +1,167 @@
 //! The class `Index`.
 
-use arrow_schema::SchemaRef;
-use pyo3::prelude::*;
-use tidegate::{Stop, Table, with_room};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::arguments::{names, threads_of};
+use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tidegate::{Driver, Latest, Stop, Table, open_index, with_room};
+
+use super::arguments::{bound, names, threads_of};
 use super::rows::read;
+use super::time::time;
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
 use crate::interpreter::interrupt::{self, Size};
 
+/// The name of a time column, or the names of a start and an end column.
+#[derive(Clone, IntoPyObject)]
+pub(crate) enum TimeNames {
+    Time(String),
+    Interval(String, String),
+}
+
+impl TimeNames {
+    fn names(&self) -> (&str, Option<&str>) {
+        match self {
+            TimeNames::Time(time) => (time, None),
+            TimeNames::Interval(start, end) => (start, Some(end)),
+        }
+    }
+
+    /// The time or end column.
+    fn last(&self) -> &str {
+        let (start, end) = self.names();
+        end.unwrap_or(start)
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for TimeNames {
+    type Error = PyErr;
+
+    fn extract(ob: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(time) = ob.extract() {
+            return Ok(TimeNames::Time(time));
+        }
+        let (start, end) = ob.extract().map_err(|_| {
+            PyTypeError::new_err(format!(
+                "on: expected the name of the time column, or a tuple with the names of the start \
+                 and end columns, as in (\"start\", \"end\"), got {}",
+                ob.get_type()
+            ))
+        })?;
+        Ok(TimeNames::Interval(start, end))
+    }
+}
+
+impl From<(String, Option<String>)> for TimeNames {
+    fn from((start, end): (String, Option<String>)) -> Self {
+        match end {
+            None => TimeNames::Time(start),
+            Some(end) => TimeNames::Interval(start, end),
+        }
+    }
+}
+
+/// Formats the names as they are written in Python.
+impl std::fmt::Display for TimeNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TimeNames::Time(time) => write!(f, "{time:?}"),
+            TimeNames::Interval(start, end) => write!(f, "({start:?}, {end:?})"),
+        }
+    }
+}
+
 #[doc = manual!(Index)]
 #[pyclass(frozen, subclass, module = "tidegate")]
 pub(crate) struct Index {
-    table: Table,
-    on: String,
+    latest: Arc<Latest<Table>>,
+    /// The file that was opened, with the version of the rows that it contains.
+    file: Option<(PathBuf, Arc<Table>)>,
+    schema: SchemaRef,
+    on: TimeNames,
     by: Vec<String>,
+    threads: usize,
 }
 
 #[pymethods]
 impl Index {
     #[new]
-    #[pyo3(signature = (table, *, on, by=None, threads=None))]
+    #[pyo3(signature = (table, *, on, by=None, keep=None, threads=None))]
     fn new(
         table: &Bound<'_, PyAny>,
-        on: String,
+        on: TimeNames,
         by: Option<&Bound<'_, PyAny>>,
+        keep: Option<&Bound<'_, PyAny>>,
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let (py, stop) = (table.py(), Stop::default());
         let threads = threads_of(threads)?;
+        if let Ok(saved) = table.cast::<SavedIndex>() {
+            return Ok(saved.get().index(threads));
+        }
         let by = names("by", by)?.unwrap_or_default();
-        let rows = read("table", table, &stop)?;
-        let (columns, running) = ((on.clone(), by.clone()), stop.clone());
-        let size = Size::Rows(rows.rows());
-        let check = move |driver: &tidegate::Driver| with_room(vec![rows.table(driver)?], &[]);
-        let table = interrupt::run_on_tables(py, &stop, threads, size, check, move |tables| {
-            let driver = tidegate::Driver::new(threads, running);
-            tables[0].clone().with_index(&columns.0, &columns.1, &driver)
+        let keep = keep.map(|keep| bound("keep", keep)).transpose()?.flatten();
+        let columns = (on.clone(), by.clone());
+        let table = checked(table, "table", threads, move |table, driver| {
+            let table = with_room(vec![table], &[])?.remove(0);
+            table.with_index(columns.0.names(), &columns.1, keep, driver)
         })?;
-        Ok(Index { table, on, by })
+        let schema = table.schema().clone();
+        Ok(Index { latest: Arc::new(Latest::new(table)), file: None, schema, on, by, threads })
+    }
+
+    /// Writes the index and its rows to a file.
+    fn _write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let (stop, latest) = (Stop::default(), self.latest.get());
+        let driver = Driver::new(self.threads, stop.clone());
+        interrupt::run(py, &stop, move || latest.save_index(&path, &driver))
+    }
+
+    #[doc = manual!(Index.path)]
+    #[getter]
+    fn path(&self) -> Option<&Path> {
+        let (path, opened) = self.file.as_ref()?;
+        Arc::ptr_eq(opened, &self.latest.get()).then_some(path)
+    }
+
+    #[doc = manual!(Index.append)]
+    fn append(&self, table: &Bound<'_, PyAny>) -> PyResult<()> {
+        let latest = self.latest.clone();
+        checked(table, "table", self.threads, move |rows, driver| {
+            latest.update(|table| table.appended(&rows, driver))
+        })
+    }
+
+    #[doc = manual!(Index.expire)]
+    #[pyo3(signature = (*, before))]
+    fn expire(&self, py: Python<'_>, before: &Bound<'_, PyAny>) -> PyResult<()> {
+        let field = self.schema.field_with_name(self.on.last()).expect("the index has the column");
+        let before = time("before", before, field)?;
+        let (stop, latest) = (Stop::default(), self.latest.clone());
+        let driver = Driver::new(self.threads, stop.clone());
+        interrupt::run(py, &stop, move || {
+            latest.update(|table| table.without_rows_before(before, &driver))
+        })
+    }
+
+    /// The largest number of left rows for each of which a join searches the index.
+    #[getter]
+    fn _most_searched(&self) -> usize {
+        self.latest.get().most_searched().unwrap_or_default()
     }
 
     #[doc = manual!(Index.schema)]
     #[getter]
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        export::schema(py, self.table.schema())
+        export::schema(py, &self.schema)
     }
 
     #[doc = manual!(Index.on)]
     #[getter]
-    fn on(&self) -> &str {
-        &self.on
+    fn on(&self) -> TimeNames {
+        self.on.clone()
     }
 
     #[doc = manual!(Index.by)]
@@ -63,29 +173,84 @@ impl Index {
     #[doc = manual!(Index.rows)]
     #[getter]
     fn rows(&self) -> usize {
-        self.table.rows()
+        self.latest.get().rows()
     }
 
     #[doc = manual!(Index.nbytes)]
     #[getter]
     fn nbytes(&self) -> usize {
-        self.table.index_bytes().unwrap_or_default()
+        self.latest.get().index_bytes().unwrap_or_default()
     }
 
     fn __repr__(&self) -> String {
         let by = if self.by.is_empty() { String::new() } else { format!(", by={:?}", self.by) };
-        format!("Index(rows={}, on={:?}{by})", self.table.rows(), self.on)
+        format!("Index(rows={}, on={}{by})", self.rows(), self.on)
+    }
+}
+
+#[doc = manual!(SavedIndex)]
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub(crate) struct SavedIndex {
+    path: PathBuf,
+    table: Arc<Table>,
+}
+
+#[pymethods]
+impl SavedIndex {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, verify: bool, threads: usize) -> PyResult<Self> {
+        let (stop, opened) = (Stop::default(), path.clone());
+        let driver = Driver::new(threads, stop.clone());
+        let table = interrupt::run(py, &stop, move || open_index(&opened, verify, &driver))?;
+        Ok(SavedIndex { path, table: Arc::new(table) })
+    }
+
+    #[doc = manual!(SavedIndex.on)]
+    #[getter]
+    fn on(&self) -> TimeNames {
+        self.table.index_columns().0.into()
+    }
+}
+
+impl SavedIndex {
+    fn index(&self, threads: usize) -> Index {
+        let (on, by) = self.table.index_columns();
+        let on = on.into();
+        Index {
+            latest: Arc::new(Latest::from(self.table.clone())),
+            file: Some((self.path.clone(), self.table.clone())),
+            schema: self.table.schema().clone(),
+            on,
+            by,
+            threads,
+        }
     }
 }
 
 impl Index {
-    /// Returns the rows, which an error message calls `name`.
+    /// Returns the latest rows, which an error message calls `name`.
     pub(crate) fn named(&self, name: &str) -> UncheckedRows {
-        UncheckedRows::of_index(name, &self.table)
+        UncheckedRows::of_index(name, &self.latest.get())
     }
 
     /// Returns the schema of the rows.
     pub(crate) fn columns(&self) -> &SchemaRef {
-        self.table.schema()
+        &self.schema
     }
+}
+
+/// Reads an input, checks it, and passes it to `work`.
+fn checked<T: Send + 'static>(
+    input: &Bound<'_, PyAny>,
+    name: &str,
+    threads: usize,
+    work: impl FnOnce(Table, &Driver) -> tidegate::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let stop = Stop::default();
+    let rows = read(name, input, &stop)?;
+    let (size, running) = (Size::Rows(rows.rows()), stop.clone());
+    let check = move |driver: &Driver| Ok(vec![rows.table(driver)?]);
+    interrupt::run_on_tables(input.py(), &stop, threads, size, check, move |tables| {
+        work(tables[0].clone(), &Driver::new(threads, running))
+    })
 }

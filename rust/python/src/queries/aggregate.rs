@@ -1,15 +1,18 @@
 //! The query for `aggregate`, and the class `Aggregate`. Only this file declares the options of
 //! aggregations.
 
+use std::ffi::CString;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use tidegate::query::aggregate::{Aggregation, Design, Windows, stream_names};
+use tidegate::query::aggregate::{
+    Aggregation, Design, SlidingArguments, Weekday, Windows, stream_names,
+};
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, Stop, with_threads};
+use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
@@ -35,8 +38,8 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None,
-        algorithm="auto", threads=None, max_rows=None
+        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None,
+        by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -45,6 +48,8 @@ impl AggregationQuery {
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
         offset: Option<&Bound<'py, PyAny>>,
+        zone: Option<&str>,
+        week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
@@ -58,6 +63,8 @@ impl AggregationQuery {
             size,
             advance,
             offset,
+            zone,
+            week_start,
             session,
             by,
             aggs,
@@ -141,6 +148,7 @@ impl AggregationQuery {
     ) -> PyResult<Bound<'py, Operator>> {
         let options = options(sources, lateness, memory_limit)?;
         let schema = self::schema("schema", schema)?;
+        warn(py, self.query.advice(std::slice::from_ref(&schema)).map_err(raise)?)?;
         let aggregation =
             interrupt::detached(py, || stream::aggregate(&self.query, schema, &options))?;
         Bound::new(py, Operator::new(aggregation, false))
@@ -191,8 +199,9 @@ pub(crate) struct Aggregate;
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        schema, *, on, size=None, advance=None, offset=None, session=None, by=None, aggs, r#where=None, sources=None,
-        lateness=None, algorithm="auto", threads=None, memory_limit=None, digest=false
+        schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
+        session=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
+        threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -201,6 +210,8 @@ impl Aggregate {
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
         offset: Option<&Bound<'py, PyAny>>,
+        zone: Option<&str>,
+        week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
@@ -218,6 +229,8 @@ impl Aggregate {
             size,
             advance,
             offset,
+            zone,
+            week_start,
             session,
             by,
             aggs,
@@ -230,6 +243,7 @@ impl Aggregate {
         let options = options(sources, lateness, memory_limit)?;
         let py = schema.py();
         let schema = self::schema("schema", schema)?;
+        warn(py, query.advice(std::slice::from_ref(&schema)).map_err(raise)?)?;
         let aggregation = interrupt::detached(py, || stream::aggregate(&query, schema, &options))?;
         Ok(PyClassInitializer::from(Operator::new(aggregation, digest)).add_subclass(Aggregate))
     }
@@ -257,11 +271,42 @@ fn to_table<'py>(
         let tables = untyped::with_room(tables.collect::<tidegate::Result<_>>()?)?;
         let schemas: Vec<SchemaRef> = tables.iter().map(|table| table.schema().clone()).collect();
         let schema = query.schema(&schemas)?;
-        Ok((query.run(tables, running)?, schema))
+        let advice = query.advice(&schemas)?;
+        Ok((query.run(tables, running)?, schema, advice))
     };
-    let (batches, schema) = interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
+    let (batches, schema, advice) =
+        interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;
+    warn(py, advice)?;
     export::table(py, batches, schema)
 }
+
+/// Issues a warning that refers to the line that called the package.
+fn warn(py: Python<'_>, advice: Option<String>) -> PyResult<()> {
+    let Some(advice) = advice else { return Ok(()) };
+    let text = CString::new(advice).map_err(|error| raise(Error::bug(error.to_string())))?;
+    let mut frame = py.import("sys")?.call_method0("_getframe")?;
+    let mut level = 1;
+    while frame.getattr("f_globals")?.get_item("__name__")?.extract::<String>()?.starts_with(OWN) {
+        level += 1;
+        frame = frame.getattr("f_back")?;
+    }
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, level)
+}
+
+/// The beginning of the names of the package's modules.
+const OWN: &str = "tidegate.";
+
+const NO_OFFSET: Length = Length::Fixed(Duration::Steps(0));
+
+const WEEKDAYS: [(&str, Weekday); 7] = [
+    ("monday", Weekday::Monday),
+    ("tuesday", Weekday::Tuesday),
+    ("wednesday", Weekday::Wednesday),
+    ("thursday", Weekday::Thursday),
+    ("friday", Weekday::Friday),
+    ("saturday", Weekday::Saturday),
+    ("sunday", Weekday::Sunday),
+];
 
 const ALGORITHMS: [(&str, Option<Design>); 7] = [
     ("auto", None),
@@ -279,6 +324,8 @@ struct Arguments<'a, 'py> {
     size: Option<&'a Bound<'py, PyAny>>,
     advance: Option<&'a Bound<'py, PyAny>>,
     offset: Option<&'a Bound<'py, PyAny>>,
+    zone: Option<&'a str>,
+    week_start: Option<&'a str>,
     session: Option<&'a Bound<'py, PyAny>>,
     by: Option<&'a Bound<'py, PyAny>>,
     aggs: &'a Bound<'py, PyAny>,
@@ -296,6 +343,8 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("size", self.size)?;
         arguments.set_item("advance", self.advance)?;
         arguments.set_item("offset", self.offset)?;
+        arguments.set_item("zone", self.zone)?;
+        arguments.set_item("week_start", self.week_start)?;
         arguments.set_item("session", self.session)?;
         arguments.set_item("by", self.by)?;
         arguments.set_item("aggs", self.aggs)?;
@@ -321,33 +370,51 @@ impl<'py> Arguments<'_, 'py> {
 
     fn windows(&self) -> PyResult<Windows> {
         match (self.size, self.session) {
-            (Some(size), None) => Ok(Windows::Sliding {
-                size: duration("size", size)?,
-                advance: self.advance.map(|advance| duration("advance", advance)).transpose()?,
-                offset: self
-                    .offset
-                    .map_or(Ok(Duration::Steps(0)), |offset| duration("offset", offset))?,
-            }),
+            (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
+                size: length("size", size)?,
+                advance: self.advance.map(|advance| length("advance", advance)).transpose()?,
+                offset: self.offset.map_or(Ok(NO_OFFSET), |offset| length("offset", offset))?,
+                zone: self.zone.map(str::to_owned),
+                week_start: self
+                    .week_start
+                    .map(|day| word("week_start", day, &WEEKDAYS))
+                    .transpose()?,
+            }))),
             (None, None) => Err(PyTypeError::new_err(
                 "size: expected a duration, got None; give size or session",
             )),
             (size, Some(gap)) => {
-                let given = [("size", size), ("advance", self.advance), ("offset", self.offset)];
-                if let Some((name, _)) = given.into_iter().find(|(_, given)| given.is_some()) {
+                let given = [
+                    ("size", size.is_some()),
+                    ("advance", self.advance.is_some()),
+                    ("offset", self.offset.is_some()),
+                    ("zone", self.zone.is_some()),
+                    ("week_start", self.week_start.is_some()),
+                ];
+                if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
                     return Err(raise(Error::argument(format!(
                         "{name} cannot be combined with session, because a session ends after its \
                          last row; leave one out"
                     ))));
                 }
-                Ok(Windows::Session(duration("session", gap)?))
+                let gap = bound("session", gap)?.ok_or_else(|| no_length("session"))?;
+                Ok(Windows::Session(gap))
             }
         }
     }
 }
 
-fn duration(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Duration> {
-    bound(argument, ob)?
-        .ok_or_else(|| PyTypeError::new_err(format!("{argument}: expected a duration, got None")))
+fn no_length(argument: &str) -> PyErr {
+    PyTypeError::new_err(format!("{argument}: expected a duration, got None"))
+}
+
+/// Returns a length that may consist of calendar units, which only strings can express.
+fn length(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Length> {
+    if let Ok(text) = ob.extract::<String>() {
+        let named = |error: Error| raise(Error::argument(format!("{argument}: {error}")));
+        return Length::parse(&text).map_err(named);
+    }
+    bound(argument, ob)?.map(Length::Fixed).ok_or_else(|| no_length(argument))
 }
 
 fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {

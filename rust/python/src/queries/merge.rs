@@ -163,7 +163,9 @@ impl BatchStream for RunningMerge {
 
 #[doc = manual!(Merge)]
 #[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
-pub(crate) struct Merge;
+pub(crate) struct Merge {
+    on: String,
+}
 
 #[pymethods]
 impl Merge {
@@ -188,7 +190,14 @@ impl Merge {
         let py = schema.py();
         let schema = self::schema("schema", schema)?;
         let merge = interrupt::detached(py, || stream::merge(schema, &options))?;
-        Ok(PyClassInitializer::from(Operator::new(merge, digest)).add_subclass(Merge))
+        let merge = Operator::new(merge, digest);
+        Ok(PyClassInitializer::from(merge).add_subclass(Merge { on: on.to_owned() }))
+    }
+
+    #[doc = manual!(Merge.on)]
+    #[getter]
+    fn on(&self) -> &str {
+        &self.on
     }
 
     #[doc = manual!(Merge.reader)]

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use tidegate::{Difference, Driver, Error, QueryPlan, Reach, Stop};
+use tidegate::{Difference, Driver, Error, Length, QueryPlan, Reach, ResultWindows, Stop};
 
 use crate::arrow::{export, import};
 use crate::inputs::arguments::{bound, word};
@@ -149,6 +149,12 @@ impl JoinPlan {
         Some((names(0, left), names(1, right)))
     }
 
+    /// Whether a bound of an interval join varies from row to row.
+    #[getter]
+    fn _has_row_bounds(&self) -> bool {
+        self.plan.has_row_bounds()
+    }
+
     #[doc = manual!(JoinPlan.looks_back)]
     #[getter]
     fn looks_back(&self) -> bool {
@@ -256,11 +262,57 @@ impl AggregationPlan {
         self.plan.reads.iter().zip(&self.schemas).map(names).collect()
     }
 
-    #[doc = manual!(AggregationPlan.windows)]
+    #[doc = manual!(AggregationPlan.longest)]
     #[getter]
-    fn windows(&self) -> Option<(i64, i64, i64)> {
-        self.plan.windows
+    fn longest(&self) -> Option<i64> {
+        self.plan.windows.as_ref().map(ResultWindows::longest)
     }
+
+    #[doc = manual!(AggregationPlan.last_windows)]
+    fn last_windows(&self, times: Vec<i64>) -> PyResult<Vec<(i64, i64)>> {
+        let windows = self.windows()?;
+        Ok(times.into_iter().map(|ts| windows.last_window(ts)).collect())
+    }
+
+    #[doc = manual!(AggregationPlan.slices)]
+    #[getter]
+    fn slices<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let (size, offset) = self.windows()?.slices();
+        Ok((length(py, size)?, length(py, offset)?))
+    }
+
+    #[doc = manual!(AggregationPlan.calendar)]
+    #[getter]
+    fn calendar(&self) -> Option<&str> {
+        self.plan.calendar.as_deref()
+    }
+
+    #[doc = manual!(AggregationPlan.zone)]
+    #[getter]
+    fn zone(&self) -> Option<&str> {
+        self.plan.zone.as_deref()
+    }
+
+    #[doc = manual!(AggregationPlan.advice)]
+    #[getter]
+    fn advice(&self) -> Option<&str> {
+        self.plan.advice.as_deref()
+    }
+}
+
+impl AggregationPlan {
+    fn windows(&self) -> PyResult<&ResultWindows> {
+        let windows = self.plan.windows.as_ref();
+        windows.ok_or_else(|| raise(Error::argument("sessions have no windows of a known length")))
+    }
+}
+
+/// Returns a length as an argument: an integer, or a string.
+fn length(py: Python<'_>, length: Length) -> PyResult<Bound<'_, PyAny>> {
+    Ok(match length {
+        Length::Fixed(tidegate::Bound::Steps(steps)) => steps.into_pyobject(py)?.into_any(),
+        length => length.to_string().into_pyobject(py)?.into_any(),
+    })
 }
 
 fn name(schema: &SchemaRef, at: usize) -> String {

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `pages.rs` | large arrays on reused pages |
+//! | `file_map.rs` | files that are mapped into memory |
 //! | `pool.rs` | the pool of these pages: extents of mappings, free or in use |
 //! | `supply.rs` | determines which page size is supplied faster |
 //! | `slots.rs` | array elements that cannot be read until they are written |
@@ -43,6 +44,7 @@
 
 mod allocator;
 pub mod bits;
+pub mod file_map;
 pub mod gather;
 mod left;
 mod limit;

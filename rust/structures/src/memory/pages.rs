@@ -12,10 +12,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
+use super::file_map::FileMap;
 use super::pool::{Extent, LEAST};
 pub use super::slots::Slot;
 use crate::memory::OutOfMemory;
@@ -167,6 +168,16 @@ impl<T: AnyBitPattern + NoUninit> Pages<T> {
         Pages { block, len, values: PhantomData }
     }
 
+    /// Returns the values in a range of a file's bytes, without reading them. Returns `None` if the
+    /// range is not in the file, or does not consist of whole, aligned values.
+    ///
+    /// The values are copied if they are accessed for writing.
+    pub fn mapped(file: &FileMap, bytes: Range<usize>) -> Option<Self> {
+        let values = bytemuck::try_cast_slice::<u8, T>(file.as_ref().get(bytes.clone())?).ok()?;
+        let len = values.len();
+        Some(Pages { block: PageBlock::File(file.clone(), bytes), len, values: PhantomData })
+    }
+
     /// Shortens the array to `len` values if it is longer.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
@@ -226,6 +237,8 @@ unsafe impl bytemuck::Pod for Line {}
 enum PageBlock {
     Heap(Vec<Line>),
     Mapped(Extent),
+    /// A range of a file's bytes.
+    File(FileMap, Range<usize>),
 }
 
 impl PageBlock {
@@ -241,14 +254,21 @@ impl PageBlock {
         match self {
             PageBlock::Heap(lines) => bytemuck::cast_slice(lines),
             PageBlock::Mapped(extent) => extent.bytes(),
+            PageBlock::File(file, bytes) => &file.as_ref()[bytes.clone()],
         }
     }
 
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
+        if let PageBlock::File(file, bytes) = self {
+            let mut own = PageBlock::take(bytes.len()).unwrap_or_else(|error| error.raise());
+            own.bytes_mut()[..bytes.len()].copy_from_slice(&file.as_ref()[bytes.clone()]);
+            *self = own;
+        }
         match self {
             PageBlock::Heap(lines) => bytemuck::cast_slice_mut(lines),
             PageBlock::Mapped(extent) => extent.bytes_mut(),
+            PageBlock::File(..) => unreachable!("the bytes of a file have been copied"),
         }
     }
 }

@@ -139,7 +139,7 @@ impl Aggregation {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
             (WindowSpan::Windows(windows), None) => {
-                let windows = &windows.that_end(ends.after, ends.upto);
+                let windows = &windows.clone().that_end(ends.after, ends.upto);
                 aggregate(&sources, key_count, windows, &aggregates, driver, announce, take)
             }
             (WindowSpan::Windows(windows), Some(design)) => aggregate_by(

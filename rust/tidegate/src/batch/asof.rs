@@ -1,9 +1,10 @@
 //! The as-of join of two tables.
 
-use tidegate_operators::asof::{asof_join, asof_join_in, candidates, chosen};
+use tidegate_operators::asof::{
+    Rounds, asof_join, asof_join_in, candidates, candidates_in, chosen,
+};
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::Matches;
-use tidegate_operators::order::JoinColumns;
 use tidegate_sync::Stop;
 
 use super::condition::Condition;
@@ -50,13 +51,29 @@ pub(crate) fn partners(
     right: &Table,
     driver: &Driver,
 ) -> Result<Partners> {
-    if let (Some(index), None) = (right.index(), &plan.join.predicate) {
-        let fitting =
-            index.fit((left, right), (plan.times.1, plan.unit), &plan.join.keys, driver)?;
+    if let Some(index) = right.index() {
+        let times = ((plan.times.1, None), plan.unit);
+        let fit = index.fit((left, right), times, &plan.join.keys, driver)?;
         let ts = time::times(left, plan.times.0, plan.unit)?;
-        let side = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
-        let matches = asof_join_in(side, fitting.rows, &plan.asof, fitting.factor, driver)?;
-        return Ok(Partners { key_method: METHOD, condition_method: "none", matches });
+        let found = match &plan.join.predicate {
+            None => asof_join_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)?
+                .map(|matches| (matches, "none")),
+            // Times that have to be converted are read like those of a table.
+            Some(_) if fit.factor != 1 => None,
+            Some(predicate) => {
+                match candidates_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)? {
+                    None => None,
+                    Some(rounds) => {
+                        let right_ts = time::times(right, plan.times.1, plan.unit)?;
+                        let times = (&ts[..], &right_ts[..]);
+                        Some(choose(rounds, predicate, (left, right), times, driver)?)
+                    }
+                }
+            }
+        };
+        if let Some((matches, condition_method)) = found {
+            return Ok(Partners { key_method: METHOD, condition_method, matches });
+        }
     }
     let (left_ts, right_ts) = match plan.asof.ends() {
         Some(ends) => time::both_times((left, right), plan.times, plan.unit, &ends)?,
@@ -75,29 +92,39 @@ pub(crate) fn partners(
     let (matches, condition_method) = match &plan.join.predicate {
         None => (asof_join(left_side, right_side, key_count, &plan.asof, driver)?, "none"),
         Some(predicate) => {
-            let tables = (left, right);
-            let mut found = candidates(left_side, right_side, key_count, &plan.asof, driver)?;
-            let mut method = "none";
-            for rounds in &mut found {
-                let mut condition = None;
-                while let Some(round) = rounds.next_round() {
-                    if condition.is_none() || rounds.block() == LONG_BLOCK {
-                        condition = Some(test(predicate, tables, &round, driver)?);
-                    }
-                    let condition = condition.as_mut().expect("made above");
-                    method = condition.method();
-                    let mut start = 0;
-                    while start < round.left_rows() {
-                        let (page, kept) = condition.next_page(&round, start, driver)?;
-                        start = page.end;
-                        rounds.take(page, &kept, &sides.right);
-                    }
-                }
-            }
-            (chosen(found, &sides.left, &sides.right, driver)?, method)
+            let rounds = candidates(left_side, right_side, key_count, &plan.asof, driver)?;
+            choose(rounds, predicate, (left, right), (&sides.left, &sides.right), driver)?
         }
     };
     Ok(Partners { key_method, condition_method, matches })
+}
+
+/// Chooses the partners that satisfy a condition. Also returns the method used to evaluate it.
+fn choose(
+    mut found: Vec<Rounds>,
+    predicate: &Predicate,
+    tables: (&Table, &Table),
+    (left_ts, right_ts): (&[i64], &[i64]),
+    driver: &Driver,
+) -> Result<(Matches, &'static str)> {
+    let mut method = "none";
+    for rounds in &mut found {
+        let mut condition = None;
+        while let Some(round) = rounds.next_round() {
+            if condition.is_none() || rounds.block() == LONG_BLOCK {
+                condition = Some(test(predicate, tables, &round, driver)?);
+            }
+            let condition = condition.as_mut().expect("made above");
+            method = condition.method();
+            let mut start = 0;
+            while start < round.left_rows() {
+                let (page, kept) = condition.next_page(&round, start, driver)?;
+                start = page.end;
+                rounds.take(page, &kept, right_ts);
+            }
+        }
+    }
+    Ok((chosen(found, left_ts, right_ts, driver)?, method))
 }
 
 /// Evaluates the condition on candidates.

@@ -19,6 +19,10 @@ const PAGE_PAIRS: u64 = 1 << 24;
 /// The maximum growth in candidates from one page to the next.
 const GROWTH: u64 = 16;
 
+/// If there are fewer candidate pairs than one for this many right rows, gathering the columns of
+/// all right rows for a scan takes longer than evaluating the condition on each pair.
+const SCANNED: u64 = 8;
+
 /// A condition on candidate pairs. Comparisons between numbers of the two sides are pushed down:
 /// right rows are scanned, or looked up by their numbers. Scans and lookups are both many times
 /// faster than evaluation. The residual conjuncts are evaluated on the remaining pairs.
@@ -56,7 +60,9 @@ impl Condition {
         matches: &Matches,
         driver: &Driver,
     ) -> Result<Self> {
-        let (terms, residual) = split(&predicate, left, right);
+        let is_scanned = matches.pairs().saturating_mul(SCANNED) >= matches.places() as u64;
+        let (terms, residual) =
+            if is_scanned { split(&predicate, left, right) } else { (Vec::new(), None) };
         let pushed = PushedTerms::new(terms, matches, driver)?;
         let residual = if pushed.is_some() { residual } else { Some(predicate) };
         let residual = residual.map(|predicate| Filter::new(predicate, left, right));

@@ -2,20 +2,24 @@
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::{interval_join_in, partner_rows_in};
-use tidegate_operators::order::JoinColumns;
+use tidegate_operators::matches::Matches;
+use tidegate_operators::overlap::{OverlapRule, overlapping_rows_in, overlaps_in};
 use tidegate_operators::rows::Interval;
 
 use super::join::{Candidates, FoundPairs};
 use crate::Result;
-use crate::columns::index::TableIndex;
+use crate::columns::index::{IndexFit, TableIndex};
+use crate::columns::intervals::Intervals;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::options::JoinPlan;
+use crate::query::overlap::OverlapPlan;
 
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
 
-/// Finds the pairs of left and indexed rows whose times are within an interval.
+/// Finds the pairs of left and indexed rows whose times are within an interval. Returns `None` if it
+/// takes less time to visit all rows.
 pub(super) fn pairs(
     index: &TableIndex,
     tables: (&Table, &Table),
@@ -23,12 +27,15 @@ pub(super) fn pairs(
     plan: &JoinPlan,
     interval: &Interval,
     driver: &Driver,
-) -> Result<FoundPairs> {
-    let fitting = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
+) -> Result<Option<FoundPairs>> {
+    let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
-    let left = JoinColumns { ts: &ts, keys: fitting.left_keys.as_deref() };
-    let matches = interval_join_in(left, fitting.rows, interval, fitting.factor, driver)?;
-    Ok(FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) })
+    let matches = interval_join_in(&ts, &fit.rows(), interval, fit.factor, driver)?;
+    Ok(matches.map(found_pairs))
+}
+
+fn found_pairs(matches: Matches) -> FoundPairs {
+    FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) }
 }
 
 /// Returns the right table with only the rows that are partners of a left row. Returns `None` if it
@@ -41,9 +48,59 @@ pub(super) fn partners_only(
     (interval, with_prevailing): (&Interval, bool),
     driver: &Driver,
 ) -> Result<Option<Table>> {
-    let fit = index.fit(tables, (times.1, unit), &plan.keys, driver)?;
+    let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
-    let left = JoinColumns { ts: &ts, keys: fit.left_keys.as_deref() };
-    let rows = partner_rows_in(left, fit.rows, interval, with_prevailing, fit.factor);
+    let rows = partner_rows_in(&ts, &fit.rows(), interval, with_prevailing, fit.factor);
     rows.map(|rows| tables.1.taken(&rows)).transpose()
+}
+
+/// Finds the pairs of left and indexed rows whose intervals overlap. Returns `None` if it takes less
+/// time to visit all rows.
+pub(super) fn overlaps(
+    index: &TableIndex,
+    tables: (&Table, &Table),
+    plan: &OverlapPlan,
+    driver: &Driver,
+) -> Result<Option<FoundPairs>> {
+    let (fit, left) = overlap_sides(index, tables, plan, driver)?;
+    let Some(left) = left else { return Ok(None) };
+    let rule = OverlapRule { least: plan.least, factor: fit.factor };
+    let matches = overlaps_in(left.columns(None), &fit.intervals(), rule, driver)?;
+    Ok(matches.map(found_pairs))
+}
+
+/// Returns the right table with only the rows that overlap a left row. Returns `None` if it takes
+/// less time to visit all rows.
+pub(super) fn overlapping_only(
+    index: &TableIndex,
+    tables: (&Table, &Table),
+    plan: &OverlapPlan,
+    driver: &Driver,
+) -> Result<Option<Table>> {
+    let (fit, left) = overlap_sides(index, tables, plan, driver)?;
+    let Some(left) = left else { return Ok(None) };
+    let rule = OverlapRule { least: plan.least, factor: fit.factor };
+    let rows = overlapping_rows_in(left.columns(None), &fit.intervals(), rule, driver)?;
+    rows.map(|rows| tables.1.taken(&rows)).transpose()
+}
+
+/// Returns the index, and the intervals of the left rows. Returns no intervals if a left time does
+/// not fit in 64 bits in the unit of the join. If possible, a join of all rows then compares such
+/// times by their order.
+fn overlap_sides<'a>(
+    index: &'a TableIndex,
+    tables: (&Table, &Table),
+    plan: &OverlapPlan,
+    driver: &Driver,
+) -> Result<(IndexFit<'a>, Option<Intervals>)> {
+    let [of_left, (start, end)] = plan.columns;
+    let mut fit = index.fit(tables, ((start, Some(end)), plan.unit), &plan.join.keys, driver)?;
+    let times = |column| time::times_or_nulls(tables.0, column, plan.unit);
+    let (Ok(starts), Ok(ends)) = (times(of_left.0), times(of_left.1)) else {
+        return Ok((fit, None));
+    };
+    let rule = (plan.least, plan.unit);
+    let left = Intervals::of(tables.0, of_left, [starts, ends], rule, driver)?;
+    fit.leave_out(&left.without, tables.0.rows());
+    Ok((fit, Some(left)))
 }

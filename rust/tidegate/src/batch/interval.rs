@@ -28,7 +28,9 @@ impl IntervalJoin {
                 interval,
                 &driver,
             )?;
-            return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+            if let Some(found) = found {
+                return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+            }
         }
         let rows = sides(&plan, left, right, &driver)?;
         let found = match &plan.ends {

@@ -1,34 +1,35 @@
 //! The overlap join of two tables.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::{BitSet, Matches, Output};
 use tidegate_operators::overlap::{IntervalColumns, Overlaps, count_overlaps};
 use tidegate_operators::rows::{How, NO_KEY};
-use tidegate_structures::memory::pages::{Pages, Slot};
-use tidegate_structures::memory::partition::ranges;
 use tidegate_sync::Stop;
 
+use super::index::{overlapping_only, overlaps};
 use super::join::{Candidates, FoundPairs, Join, too_many};
 use super::partners::{FoundPartners, PartnerPlaces};
 use super::sides::{some_keys, take_one_sided};
+use crate::Result;
+use crate::columns::intervals::Intervals;
 use crate::columns::keys::Keys;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
 use crate::query::options::{JoinOptions, JoinPlan};
 use crate::query::overlap::{OverlapJoin, OverlapPlan};
-use crate::{Error, Result};
-
-/// The number of rows that a thread checks at a time.
-const PART_ROWS: usize = 1 << 16;
 
 impl OverlapJoin {
     /// Finds the pairs of two tables. The result rows are built when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options.threads, stop);
         let mut plan = self.plan(left.schema(), right.schema())?;
+        if let Some(index) = right.index()
+            && let Some(found) = overlaps(index, (left, right), &plan, &driver)?
+        {
+            return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+        }
         let sides = OverlapSides::read(&mut plan, left, right, &driver)?;
         let key_method = sides.key_method();
         let JoinOptions { how, max_rows, .. } = self.options;
@@ -41,6 +42,18 @@ impl OverlapJoin {
         let candidates = sides.find(are_counted, &driver)?.0;
         let found = FoundPairs { key_method, candidates };
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
+    }
+
+    /// Returns the right table with only the partners of left rows, if an index finds them. Returns
+    /// `None` if it takes less time to visit all rows.
+    pub(super) fn partners_only(
+        &self,
+        tables: (&Table, &Table),
+        driver: &Driver,
+    ) -> Result<Option<Table>> {
+        let Some(index) = tables.1.index() else { return Ok(None) };
+        let plan = self.plan(tables.0.schema(), tables.1.schema())?;
+        overlapping_only(index, tables, &plan, driver)
     }
 
     /// Finds the partners of the left table's rows, or only counts them.
@@ -82,8 +95,9 @@ impl OverlapSides {
         };
         let mut times = times.into_iter();
         let mut both = || [(); 2].map(|()| times.next().expect("each side has two columns"));
-        let of_left = Intervals::of(left, of_left, both(), plan, driver)?;
-        let of_right = Intervals::of(right, of_right, both(), plan, driver)?;
+        let rule = (plan.least, plan.unit);
+        let of_left = Intervals::of(left, of_left, both(), rule, driver)?;
+        let of_right = Intervals::of(right, of_right, both(), rule, driver)?;
         let keys = plan.join.encode_keys(left, right, driver)?;
         OverlapSides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }
@@ -149,88 +163,5 @@ impl OverlapSides {
             }
         };
         Ok((candidates, self.right.starts))
-    }
-}
-
-/// The intervals of a table's rows.
-pub(super) struct Intervals {
-    pub(super) starts: Int64s,
-    /// For each row, the latest time at which another row can start and still overlap this row.
-    /// `None` means that this time is the start of the row itself.
-    pub(super) ends: Option<Int64s>,
-    /// The rows that overlap nothing because they are too short or because their start or end is
-    /// missing.
-    pub(super) without: Vec<u32>,
-}
-
-impl Intervals {
-    /// Returns the intervals, given the times in both columns and the rows that lack a time.
-    fn of(
-        table: &Table,
-        (start, end): (usize, usize),
-        [(starts, no_starts), (mut ends, no_ends)]: [(Int64s, Vec<u32>); 2],
-        plan: &OverlapPlan,
-        driver: &Driver,
-    ) -> Result<Self> {
-        let mut missing = BitSet::new(table.rows());
-        no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
-        let has_missing = !no_starts.is_empty() || !no_ends.is_empty();
-        let least = plan.least.cast_unsigned();
-        let mut last = Pages::unwritten(if plan.least > 0 { table.rows() } else { 0 });
-        let mut rest = &mut last[..];
-        let parts = ranges(table.rows(), table.rows().div_ceil(PART_ROWS).max(1));
-        let parts = parts.into_iter().map(|part| {
-            let (head, tail) =
-                std::mem::take(&mut rest).split_at_mut(if plan.least > 0 { part.len() } else { 0 });
-            rest = tail;
-            (part, head)
-        });
-        let found =
-            driver.map(parts.collect(), |(part, last): (Range<usize>, &mut [Slot<i64>])| {
-                let mut without = Vec::new();
-                let rows = starts[part.clone()].iter().zip(&ends[part.clone()]);
-                let is_long = |(start, end): (&i64, &i64)| {
-                    (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= least)
-                };
-                // Usually, every row is long enough to overlap another row. A check without a branch
-                // per row finds this out.
-                let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
-                for row in if all_overlap { part.end..part.end } else { part.clone() } {
-                    let (start, end) = (starts[row], ends[row]);
-                    let is_missing = has_missing && missing.contains(row);
-                    if is_missing || end.checked_sub(plan.least).is_none_or(|last| last < start) {
-                        if !is_missing && end < start {
-                            return Err(row);
-                        }
-                        without.push(row as u32);
-                    }
-                }
-                for (last, end) in last.iter_mut().zip(&ends[part]) {
-                    last.set(end.wrapping_sub(plan.least));
-                }
-                Ok(without)
-            })?;
-        let without = found.into_iter().collect::<std::result::Result<Vec<_>, usize>>();
-        let without = without.map_err(|row| {
-            let name = |column| table.schema().field(column).name();
-            let after = i128::from(starts[row]) - i128::from(ends[row]);
-            Error::data(format!(
-                "{}: row {row}: column `{}` is {after} {} after column `{}`, expected a start at \
-                 or before its end; swap the two, or filter such rows out first",
-                table.name(),
-                name(start),
-                plan.unit.steps_name(),
-                name(end),
-            ))
-        })?;
-        if plan.least > 0 {
-            ends = Int64s::Own(last.written());
-        }
-        Ok(Intervals { starts, ends: Some(ends), without: without.concat() })
-    }
-
-    fn columns<'a>(&'a self, keys: Option<&'a [u32]>) -> IntervalColumns<'a> {
-        let ends = self.ends.as_ref().unwrap_or(&self.starts);
-        IntervalColumns { starts: &self.starts, ends, keys }
     }
 }

@@ -159,7 +159,8 @@ impl PartnerAggregation {
                 join.partners_only(tables, *with_prevailing, &driver)?
             }
             PartnerJoin::Window(join) => join.partners_only(tables, &driver)?,
-            PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => None,
+            PartnerJoin::Overlap(join) => join.partners_only(tables, &driver)?,
+            PartnerJoin::Band(_) => None,
         };
         self.start_on(left, some.as_ref().unwrap_or(right), None, None, driver)
     }

@@ -25,10 +25,11 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs};
-use super::overlap::{self, Intervals};
+use super::overlap::OverlapSides;
 use super::sides::{TableSides, take_one_sided};
 use crate::Result;
 use crate::columns::expression::Origin;
+use crate::columns::intervals::Intervals;
 use crate::columns::row_ends::{RowEnd, RowEnds};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
@@ -75,8 +76,7 @@ pub(super) fn find(
         false => Intervals { starts: rows.left, ends: None, without: Vec::new() },
         true => interval(left, &rows.left, Origin::Left, of_left)?,
     };
-    let sides =
-        overlap::OverlapSides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
+    let sides = OverlapSides::new(plan, (left, of_left), (right, of_right), rows.keys, driver)?;
     // If rows can end before they start, pairs cannot be counted by starts and ends.
     let are_counted = are_counted && !is_mixed && plan.predicate.is_none();
     let (candidates, _) = sides.find(are_counted, driver)?;

@@ -28,7 +28,9 @@ impl WindowJoin {
             let interval = Interval::of_windows(before, after);
             let times = (plan.windows.times, plan.windows.unit);
             let found = pairs(index, (left, right), times, &plan.join, &interval, &driver)?;
-            return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+            if let Some(found) = found {
+                return Join::new(&self.options, plan.join, (left, right), found, None, driver);
+            }
         }
         let rows = sides(&plan, left, right, &driver)?;
         let key_method = rows.key_method();

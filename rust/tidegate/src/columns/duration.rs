@@ -1,26 +1,85 @@
 //! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. The
-//! same parser is used for arguments and for `INTERVAL`.
+//! same parser is used for arguments and for `INTERVAL`. Lengths of windows may also contain
+//! calendar units, as in `1mo`.
 
 use crate::{Error, Result, shown};
 
-/// The lengths of units in nanoseconds, with their names in lower case.
-const UNITS: [(i128, &[&str]); 8] = [
-    (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
-    (1_000, &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"]),
-    (1_000_000, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
-    (SECOND, &["s", "sec", "secs", "second", "seconds"]),
-    (60 * SECOND, &["m", "min", "mins", "minute", "minutes"]),
-    (3_600 * SECOND, &["h", "hr", "hrs", "hour", "hours"]),
-    (86_400 * SECOND, &["d", "day", "days"]),
-    (604_800 * SECOND, &["w", "wk", "wks", "week", "weeks"]),
+/// The units, with their names in lower case.
+const UNITS: [(UnitLength, &[&str]); 11] = [
+    (UnitLength::Clock(1), &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
+    (
+        UnitLength::Clock(1_000),
+        &["us", "µs", "μs", "micro", "micros", "microsecond", "microseconds"],
+    ),
+    (UnitLength::Clock(1_000_000), &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+    (UnitLength::Clock(SECOND), &["s", "sec", "secs", "second", "seconds"]),
+    (UnitLength::Clock(60 * SECOND), &["m", "min", "mins", "minute", "minutes"]),
+    (UnitLength::Clock(3_600 * SECOND), &["h", "hr", "hrs", "hour", "hours"]),
+    (UnitLength::Days, &["d", "day", "days"]),
+    (UnitLength::Weeks, &["w", "wk", "wks", "week", "weeks"]),
+    (UnitLength::Months(1), &["mo", "mon", "mons", "month", "months"]),
+    (UnitLength::Months(3), &["q", "quarter", "quarters"]),
+    (UnitLength::Months(12), &["y", "yr", "year", "years"]),
 ];
 
 const SECOND: i128 = 1_000_000_000;
+const DAY: i128 = 86_400 * SECOND;
 
-/// The names, in lower case, of units that have no fixed length.
-const CALENDAR: [&str; 12] = [
-    "mo", "mon", "mons", "month", "months", "q", "quarter", "quarters", "y", "yr", "year", "years",
-];
+/// What a unit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnitLength {
+    /// A number of nanoseconds on the clock.
+    Clock(i128),
+    Days,
+    Weeks,
+    /// A number of months, which have no fixed length.
+    Months(i128),
+}
+
+/// A length that was written with calendar units, such as `1mo` or `1d6h`. Its parts are separate,
+/// because a calendar day does not always have 24 hours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CalendarLength {
+    /// The months, including those of quarters and years.
+    pub months: i128,
+    /// The days, as multiples of 24 hours in nanoseconds.
+    pub days: i128,
+    /// The weeks, as multiples of 168 hours in nanoseconds.
+    pub weeks: i128,
+    /// The hours and smaller units, in nanoseconds.
+    pub clock: i128,
+}
+
+impl CalendarLength {
+    /// Returns the length in nanoseconds if days have 24 hours and there are no months.
+    pub(crate) fn fixed(&self) -> Option<i128> {
+        (self.months == 0).then(|| self.days + self.weeks + self.clock)
+    }
+
+    /// Returns the number of days in the days and weeks, if it is a whole number.
+    pub(crate) fn whole_days(&self) -> Option<i128> {
+        let days = self.days + self.weeks;
+        (days % DAY == 0).then_some(days / DAY)
+    }
+
+    /// Splits nanoseconds into whole days and a rest with the same sign.
+    pub(crate) fn of_days_and_clock(nanoseconds: i128) -> Self {
+        let clock = nanoseconds % DAY;
+        CalendarLength { days: nanoseconds - clock, clock, ..CalendarLength::default() }
+    }
+
+    pub(crate) fn negated(self) -> Self {
+        let CalendarLength { months, days, weeks, clock } = self;
+        CalendarLength { months: -months, days: -days, weeks: -weeks, clock: -clock }
+    }
+}
+
+/// A duration as it was written: its parts, and whether any of them is in calendar units.
+struct WrittenDuration {
+    parts: CalendarLength,
+    has_calendar_units: bool,
+    has_months: bool,
+}
 
 /// Formats a duration as a whole number of the largest possible unit.
 ///
@@ -46,63 +105,102 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
     format!("{}{name}", nanoseconds / length)
 }
 
+/// Formats a fixed duration such that it contains no calendar units: as a whole number of hours or
+/// of a smaller unit.
+pub(crate) fn clock_text(nanoseconds: i128) -> String {
+    const HOUR: i128 = 3_600 * SECOND;
+    match nanoseconds % HOUR {
+        0 => format!("{}h", nanoseconds / HOUR),
+        _ => duration_text(nanoseconds),
+    }
+}
+
 /// Parses a duration to nanoseconds. A duration consists of an optional sign and numbers with units
 /// from nanoseconds to weeks. The ISO 8601 format is also accepted.
 ///
 /// Months and years are rejected because they have no fixed length.
 pub fn parse_duration(text: &str) -> Result<i128> {
-    let wrong = |why: &str| {
-        Error::argument(format!(
-            "`{}` is not a duration: {why}; write, for example, \"1h30m\", \"-5s\" or \"250ms\"",
-            shown(text)
-        ))
-    };
+    let wrong = |why: &str| wrong(text, why);
+    let parsed = parsed(text).map_err(wrong)?;
+    match parsed.parts.fixed() {
+        Some(nanoseconds) if !parsed.has_months => Ok(nanoseconds),
+        _ => Err(wrong(NO_LENGTH)),
+    }
+}
+
+/// Parses a length that may contain months, quarters and years. Also returns whether the length
+/// contains calendar units, which are days and longer units.
+pub(crate) fn parse_parts(text: &str) -> Result<(CalendarLength, bool)> {
+    let parsed = parsed(text).map_err(|why| wrong(text, why))?;
+    Ok((parsed.parts, parsed.has_calendar_units))
+}
+
+fn wrong(text: &str, why: &str) -> Error {
+    Error::argument(format!(
+        "`{}` is not a duration: {why}; write, for example, \"1h30m\", \"-5s\" or \"250ms\"",
+        shown(text)
+    ))
+}
+
+fn parsed(text: &str) -> std::result::Result<WrittenDuration, &'static str> {
     let trimmed = text.trim();
-    let (sign, rest) = match trimmed.strip_prefix('-') {
-        Some(rest) => (-1, rest.trim_start()),
-        None => (1, trimmed.strip_prefix('+').unwrap_or(trimmed).trim_start()),
+    let (is_negative, rest) = match trimmed.strip_prefix('-') {
+        Some(rest) => (true, rest.trim_start()),
+        None => (false, trimmed.strip_prefix('+').unwrap_or(trimmed).trim_start()),
     };
     if rest.is_empty() {
-        return Err(wrong("it is empty"));
+        return Err("it is empty");
     }
-    let total = match rest.strip_prefix(['P', 'p']) {
-        Some(rest) => iso(rest),
-        None => amounts(rest, plain_unit),
+    let mut parsed = WrittenDuration {
+        parts: CalendarLength::default(),
+        has_calendar_units: false,
+        has_months: false,
     };
-    total.map(|total| sign * total).map_err(wrong)
+    match rest.strip_prefix(['P', 'p']) {
+        Some(rest) => iso(rest, &mut parsed)?,
+        None => amounts(rest, plain_unit, &mut parsed)?,
+    }
+    // The sum of the fixed parts must also fit, because it is computed without further checks.
+    let CalendarLength { days, weeks, clock, .. } = parsed.parts;
+    days.checked_add(weeks).and_then(|days| days.checked_add(clock)).ok_or(BEYOND)?;
+    if is_negative {
+        parsed.parts = parsed.parts.negated();
+    }
+    Ok(parsed)
 }
 
 /// Parses the ISO 8601 format after its `P`, as in `1DT2H30M`. The position of `M` determines
 /// whether it means months or minutes.
-fn iso(text: &str) -> std::result::Result<i128, &'static str> {
+fn iso(text: &str, parsed: &mut WrittenDuration) -> std::result::Result<(), &'static str> {
     const EMPTY: &str = "it has no number; expected a duration such as PT5S";
     let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(d, t)| (d, Some(t)));
     if time.map_or(date.is_empty(), str::is_empty) {
         return Err(EMPTY);
     }
     let of_date = |unit: &str| match unit.to_ascii_lowercase().as_str() {
-        "m" | "y" => Err(NO_LENGTH),
-        "w" | "d" => plain_unit(unit),
-        _ => Err("the units before its T can be W and D"),
+        "m" => plain_unit("mo"),
+        "y" | "w" | "d" => plain_unit(unit),
+        _ => Err("the units before its T can be Y, M, W and D"),
     };
     let of_time = |unit: &str| match unit.to_ascii_lowercase().as_str() {
         "h" | "s" => plain_unit(unit),
         "m" => plain_unit("min"),
         _ => Err("the units after its T can be H, M and S"),
     };
-    let [date, time] = [amounts(date, of_date)?, amounts(time.unwrap_or(""), of_time)?];
-    date.checked_add(time).ok_or(BEYOND)
+    amounts(date, of_date, parsed)?;
+    amounts(time.unwrap_or(""), of_time, parsed)
 }
 
 const NO_LENGTH: &str = "months and years have no fixed length; write days, such as \"30d\"";
 const BEYOND: &str = "its numbers must be decimal, in whole nanoseconds and within 128 bits";
+const PARTIAL: &str = "months and longer units must be whole numbers";
 
-/// Returns the sum of several numbers, each with its own unit.
+/// Adds several numbers, each with its own unit.
 fn amounts(
     mut rest: &str,
-    unit_of: impl Fn(&str) -> std::result::Result<i128, &'static str>,
-) -> std::result::Result<i128, &'static str> {
-    let mut total = 0_i128;
+    unit_of: impl Fn(&str) -> std::result::Result<UnitLength, &'static str>,
+    parsed: &mut WrittenDuration,
+) -> std::result::Result<(), &'static str> {
     while !rest.is_empty() {
         let digits =
             rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or("a number has no unit")?;
@@ -110,27 +208,33 @@ fn amounts(
         let after = after.trim_start();
         let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
         let (unit, after) = after.split_at(letters);
-        let size = unit_of(unit)?;
-        let amount = amount(number, size).and_then(|amount| total.checked_add(amount));
-        total = amount.ok_or(BEYOND)?;
+        let scale = unit_of(unit)?;
+        let WrittenDuration { parts, has_calendar_units, has_months } = parsed;
+        let (part, size, partial) = match scale {
+            UnitLength::Clock(size) => (&mut parts.clock, size, BEYOND),
+            UnitLength::Days => (&mut parts.days, DAY, BEYOND),
+            UnitLength::Weeks => (&mut parts.weeks, 7 * DAY, BEYOND),
+            UnitLength::Months(months) => (&mut parts.months, months, PARTIAL),
+        };
+        let amount = amount(number, size).ok_or(partial)?;
+        *part = part.checked_add(amount).ok_or(BEYOND)?;
+        *has_calendar_units |= !matches!(scale, UnitLength::Clock(_));
+        *has_months |= matches!(scale, UnitLength::Months(_));
         rest = after.trim_start();
     }
-    Ok(total)
+    Ok(())
 }
 
-/// Returns the number of nanoseconds in a unit. Some users read `M` as months, while others read it
-/// as minutes.
-fn plain_unit(unit: &str) -> std::result::Result<i128, &'static str> {
+/// Returns what a unit counts. Some users read `M` as months, while others read it as minutes.
+fn plain_unit(unit: &str) -> std::result::Result<UnitLength, &'static str> {
     if unit == "M" {
         return Err("M can mean minutes or months; write min, or days such as \"30d\"");
     }
     let lower = unit.to_lowercase();
     let known = UNITS.iter().find(|(_, names)| names.contains(&&*lower));
-    known.map(|(size, _)| *size).ok_or(if CALENDAR.contains(&&*lower) {
-        NO_LENGTH
-    } else {
-        "its units can be w, d, h, min, m, s, ms, us, ns, or their names, such as seconds"
-    })
+    known
+        .map(|(scale, _)| *scale)
+        .ok_or("its units can be w, d, h, min, m, s, ms, us, ns, or their names, such as seconds")
 }
 
 /// Returns a decimal number times `size`, if the product is an integer.
@@ -199,6 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn lengths_with_calendar_units_keep_their_parts() {
+        let length = |months, days: i128, weeks: i128, clock: i128| {
+            let (days, weeks, clock) = (days * DAY, weeks * 7 * DAY, clock * SECOND);
+            CalendarLength { months, days, weeks, clock }
+        };
+        for (text, expected, has_calendar_units) in [
+            ("1mo", length(1, 0, 0, 0), true),
+            ("-1 month 14d", length(-1, -14, 0, 0), true),
+            ("2q", length(6, 0, 0, 0), true),
+            ("1y", length(12, 0, 0, 0), true),
+            ("P1Y2M3DT4H", length(14, 3, 0, 4 * 3_600), true),
+            ("1w2d", length(0, 2, 1, 0), true),
+            ("1d6h", length(0, 1, 0, 6 * 3_600), true),
+            ("0d", length(0, 0, 0, 0), true),
+            ("24h", length(0, 0, 0, 86_400), false),
+            ("PT24H", length(0, 0, 0, 86_400), false),
+        ] {
+            assert_eq!(parse_parts(text).unwrap(), (expected, has_calendar_units), "{text}");
+        }
+        assert!(parse_parts("5M").unwrap_err().message().contains("minutes or months"));
+        assert_eq!((clock_text(DAY), clock_text(90 * SECOND)), ("24h".into(), "90s".into()));
+    }
+
+    #[test]
     fn what_is_refused() {
         for (text, part) in [
             ("", "empty"),
@@ -212,6 +340,8 @@ mod tests {
             ("1 month", "30d"),
             ("5M", "minutes or months"),
             ("P1M", "30d"),
+            ("0mo", "30d"),
+            ("0.5mo", "whole"),
             ("P1H", "before its T"),
             ("PT1D", "after its T"),
             ("P", "no number"),

@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `table.rs` | validated inputs |
 //! | `time/`, `duration.rs` | units, time zones and bounds; durations as strings |
-//! | `index.rs` | rows that have been grouped and sorted for many joins |
+//! | `index/` | rows that have been grouped and sorted for many joins |
+//! | `intervals.rs` | the intervals of rows that have a start and an end |
 //! | `cast.rs`, `misfit.rs` | casts values to another type, or reports the first value that does not fit |
 //! | `fit.rs` | converts rows to a requested schema |
 //! | `dictionary.rs` | concatenates arrays whose dictionary indices may be narrow |
@@ -27,6 +28,7 @@ pub mod expression;
 pub(crate) mod faults;
 pub(crate) mod fit;
 pub(crate) mod index;
+pub(crate) mod intervals;
 pub(crate) mod keys;
 pub(crate) mod metadata;
 pub(crate) mod misfit;

@@ -10,6 +10,7 @@
 //! | `partners.rs` | aggregates of each left row's partners in a join |
 //! | `output.rs` | the names and types of the result's columns |
 //! | `plan.rs` | the columns that a query reads and returns, as seen from Python |
+//! | `result_windows.rs` | the windows of an aggregation, as seen from Python |
 //! | `identity.rs` | the text that identifies a query's results, as stored in snapshots |
 
 pub mod aggregate;
@@ -23,4 +24,5 @@ pub(crate) mod overlap;
 pub(crate) mod partners;
 pub(crate) mod plan;
 pub(crate) mod published;
+pub(crate) mod result_windows;
 pub(crate) mod window;

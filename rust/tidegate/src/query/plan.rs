@@ -7,6 +7,7 @@ use tidegate_operators::rows::{Closed, Interval};
 
 use super::options::JoinPlan;
 use super::output::OutputColumn;
+use super::result_windows::ResultWindows;
 use crate::columns::codes::ColumnPlan;
 use crate::columns::expression::Origin;
 use crate::columns::row_ends::RowEnds;
@@ -102,6 +103,11 @@ impl Reach {
 }
 
 impl QueryPlan {
+    /// Returns whether a bound of an interval join varies from row to row.
+    pub fn has_row_bounds(&self) -> bool {
+        self.row_ends.is_some()
+    }
+
     /// Creates the plan for a join with these bands and times.
     pub(crate) fn new(
         explanation: String,
@@ -208,7 +214,13 @@ pub struct AggregationPlan {
     pub schema: SchemaRef,
     /// The columns that the aggregation reads from each table, in ascending order.
     pub reads: Vec<Vec<usize>>,
-    /// The windows' size, advance and offset, in the finest unit among the time columns. `None` for
-    /// sessions.
-    pub windows: Option<(i64, i64, i64)>,
+    /// The windows of the result. `None` for sessions.
+    pub windows: Option<ResultWindows>,
+    /// A description of the calendar, including a hash of the time zone's rules, if the windows
+    /// consist of calendar units.
+    pub calendar: Option<String>,
+    /// The time zone of the windows, if they consist of calendar units in a time zone.
+    pub zone: Option<String>,
+    /// Advice to the caller if the windows may differ from what the caller expects.
+    pub advice: Option<String>,
 }

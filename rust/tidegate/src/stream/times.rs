@@ -62,7 +62,7 @@ impl ResultTimes {
     /// Returns the times of windows.
     pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
-            WindowSpan::Windows(windows) => Some(windows.lengths().0),
+            WindowSpan::Windows(windows) => Some(windows.longest()),
             WindowSpan::Sessions(_) => None,
         };
         let (columns, lags) = ([Some(0), Some(1)], [start, Some(0)]);

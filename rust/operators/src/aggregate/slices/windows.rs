@@ -1,9 +1,14 @@
 //! Time-based windows and the slices that they share.
 
+use std::sync::Arc;
+
+use super::calendar::Calendar;
 use crate::aggregate::output::Window;
 
-/// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k, aligned
-/// to the epoch.
+/// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k.
+///
+/// The numbers are times, aligned to the epoch, or the numbers of calendar units, such as days in a
+/// time zone ([`Calendar`]).
 ///
 /// The starts and ends of windows divide time into *slices*, so that every window consists of the
 /// same number of whole slices:
@@ -18,7 +23,7 @@ use crate::aggregate::output::Window;
 ///
 /// If the size is a multiple of the advance, there is one slice per advance; otherwise, there are
 /// two. If the advance is greater than the size, every other slice is a gap that no window covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Windows {
     size: i64,
     advance: i64,
@@ -28,6 +33,8 @@ pub struct Windows {
     rest: i64,
     /// The starts of the first and last windows to compute.
     starts: (i64, i64),
+    /// The calendar whose units all these numbers count. `None` means that they are times.
+    calendar: Option<Arc<Calendar>>,
 }
 
 /// The number of a slice. Slices are numbered in time order.
@@ -40,41 +47,103 @@ impl Windows {
     pub fn new(size: i64, advance: i64, offset: i64) -> Self {
         assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
-        Windows { size, advance, offset: offset.rem_euclid(advance), rest: size % advance, starts }
+        let (offset, rest) = (offset.rem_euclid(advance), size % advance);
+        Windows { size, advance, offset, rest, starts, calendar: None }
+    }
+
+    /// Creates windows whose size, advance and offset are numbers of calendar units.
+    ///
+    /// This example groups times in seconds by local day. On the second day, clocks are moved
+    /// forward by an hour:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use tidegate_operators::aggregate::{Calendar, CalendarUnit, Windows, ZoneOffsets};
+    ///
+    /// let hour = 3_600;
+    /// let zone = Arc::new(ZoneOffsets::new(hour, [(25 * hour, 2 * hour)]));
+    /// let days = Calendar::new(CalendarUnit::Day, 24 * hour, 0, Some(zone));
+    /// let windows = Windows::of_calendar(1, 1, 0, days);
+    /// assert_eq!(windows.last_window(0), (-hour, 23 * hour));
+    /// assert_eq!(windows.last_window(24 * hour), (23 * hour, 46 * hour));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the size or the advance is not positive.
+    pub fn of_calendar(size: i64, advance: i64, offset: i64, calendar: Calendar) -> Self {
+        let calendar = Some(Arc::new(calendar));
+        Windows { calendar, ..Self::new(size, advance, offset) }
+    }
+
+    /// Returns the calendar, if the windows consist of calendar units.
+    pub fn calendar(&self) -> Option<&Calendar> {
+        self.calendar.as_deref()
     }
 
     /// Restricts the windows of tables to those that end after `after` but no later than `upto`.
     /// The result can include a few additional windows.
     #[must_use]
     pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
-        let first = after.and_then(|after| after.checked_sub(self.size - 1)).unwrap_or(i64::MIN);
-        let last = upto.map_or(i64::MAX, |upto| upto.saturating_sub(self.size));
-        Windows { starts: (first, last), ..self }
+        let number = |ts| self.number_of(ts);
+        let first = after.and_then(|after| number(after).checked_sub(self.size - 1));
+        let last = upto.map_or(i64::MAX, |upto| number(upto).saturating_sub(self.size));
+        Windows { starts: (first.unwrap_or(i64::MIN), last), ..self }
     }
 
     /// Returns the range of slices at which the windows to compute begin.
     pub(in crate::aggregate) fn starting_slices(&self) -> std::ops::Range<Slice> {
         let (first, last) = self.starts;
-        let first = if first == i64::MIN { Slice::MIN } else { self.slice_of(first) };
-        let last = if last == i64::MAX { Slice::MAX } else { self.slice_of(last) + 1 };
+        let first = if first == i64::MIN { Slice::MIN } else { self.slice_with(first) };
+        let last = if last == i64::MAX { Slice::MAX } else { self.slice_with(last) + 1 };
         first..last
     }
 
     /// Returns whether all windows that contain times from `low` to `high` begin and end within 64
     /// bits.
     pub fn fit(&self, low: i64, high: i64) -> bool {
-        let [low, high, size, advance, offset] =
-            [low, high, self.size, self.advance, self.offset].map(i128::from);
+        let [low, high] = [low, high].map(|ts| i128::from(self.number_of(ts)));
+        let [size, advance, offset] = [self.size, self.advance, self.offset].map(i128::from);
         // The first window that ends after `low`, and the last one that begins at or before `high`.
         let first = ((low - offset - size).div_euclid(advance) + 1) * advance + offset;
         let last = (high - offset).div_euclid(advance) * advance + offset + size;
-        i64::try_from(first).is_ok() && i64::try_from(last).is_ok()
+        let fits = |number| i64::try_from(self.time_of(number)).is_ok();
+        // Each slice needs a number, too.
+        let is_numbered = |number| i64::try_from(number).is_ok();
+        [first, last].into_iter().all(|number| is_numbered(number) && fits(number))
     }
 
-    /// Returns the size, the advance and the offset. The offset is at least 0 and less than the
-    /// advance.
+    /// Returns the size, the advance and the offset, in calendar units if there is a calendar. The
+    /// offset is at least 0 and less than the advance.
     pub fn lengths(&self) -> (i64, i64, i64) {
         (self.size, self.advance, self.offset)
+    }
+
+    /// Returns a length of time that no window exceeds. Without a calendar, it is the size.
+    pub fn longest(&self) -> i64 {
+        self.calendar.as_ref().map_or(self.size, |calendar| calendar.longest(self.size))
+    }
+
+    /// Returns the last window that begins at or before a time. Bounds outside the range of 64-bit
+    /// integers are moved to the end of this range.
+    pub fn last_window(&self, ts: i64) -> (i64, i64) {
+        let [number, size, advance, offset] =
+            [self.number_of(ts), self.size, self.advance, self.offset].map(i128::from);
+        let start = (number - offset).div_euclid(advance) * advance + offset;
+        (self.clamped(start), self.clamped(start + size))
+    }
+
+    /// Returns whether any window ends after `after` but no later than `upto`.
+    pub fn end_between(&self, after: i64, upto: i64) -> bool {
+        let [after, upto] = [after, upto].map(|ts| i128::from(self.number_of(ts)));
+        let [size, advance, offset] = [self.size, self.advance, self.offset].map(i128::from);
+        after + 1 + (offset + size - after - 1).rem_euclid(advance) <= upto
+    }
+
+    /// Returns the first time that may be in a window that ends after `ts`.
+    pub fn first_time_of_open(&self, ts: i64) -> i64 {
+        self.clamped(i128::from(self.number_of(ts)) - i128::from(self.size) + 1)
     }
 
     /// Returns the number of slices in a window.
@@ -92,9 +161,14 @@ impl Windows {
     /// Returns the slice that contains a time. For times before all numbered slices, returns the
     /// first slice.
     pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
-        let Some(since) = ts.checked_sub(self.offset) else {
+        self.slice_with(self.number_of(ts))
+    }
+
+    /// Returns the slice that contains a time or calendar unit.
+    fn slice_with(&self, number: i64) -> Slice {
+        let Some(since) = number.checked_sub(self.offset) else {
             // One advance later, the difference fits in 64 bits.
-            return self.slice_of(ts + self.advance).saturating_sub(self.stride());
+            return self.slice_with(number + self.advance).saturating_sub(self.stride());
         };
         let (step, within) = (since.div_euclid(self.advance), since.rem_euclid(self.advance));
         if self.rest == 0 { step } else { 2 * step + i64::from(within >= self.rest) }
@@ -113,7 +187,14 @@ impl Windows {
     /// Returns the window that begins with a slice and has this number of rows in a page.
     pub(in crate::aggregate) fn window(&self, slice: Slice, rows: usize) -> Window {
         let start = self.window_start(slice);
-        Window { start, end: start + self.size, rows }
+        let end = match self.calendar {
+            None => start + self.size,
+            Some(_) => {
+                let end = self.number(slice.into()) + i128::from(self.size);
+                i64::try_from(self.time_of(end)).expect("the windows of all rows fit")
+            }
+        };
+        Window { start, end, rows }
     }
 
     /// Returns whether the slice contains any times and all windows that cover these times begin
@@ -125,12 +206,33 @@ impl Windows {
         is_whole && !self.is_gap(slice)
     }
 
+    /// Returns the first time in a slice.
     fn start(&self, slice: i128) -> i128 {
+        self.time_of(self.number(slice))
+    }
+
+    /// Returns the first time or calendar unit in a slice.
+    fn number(&self, slice: i128) -> i128 {
         let (step, within) = match self.rest {
             0 => (slice, 0),
             rest => (slice.div_euclid(2), slice.rem_euclid(2) * i128::from(rest)),
         };
         step * i128::from(self.advance) + i128::from(self.offset) + within
+    }
+
+    /// Returns the number that lengths count for a time: the calendar unit, or the time itself.
+    fn number_of(&self, ts: i64) -> i64 {
+        self.calendar.as_ref().map_or(ts, |calendar| calendar.unit_of(ts))
+    }
+
+    /// Returns the first time with this number.
+    fn time_of(&self, number: i128) -> i128 {
+        self.calendar.as_ref().map_or(number, |calendar| calendar.start_of(number))
+    }
+
+    /// Returns the first time with this number, or the closest 64-bit integer.
+    fn clamped(&self, number: i128) -> i64 {
+        self.time_of(number).clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
     /// Returns `true` if no window covers the slice.
@@ -141,6 +243,7 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calendar::{CalendarUnit, ZoneOffsets};
     use super::*;
     use proptest::prelude::*;
 
@@ -159,6 +262,42 @@ mod tests {
                 .filter(|first| first % windows.stride() == 0 && !windows.is_gap(slice))
                 .map(|first| windows.window_start(first)).collect();
             prop_assert_eq!(found, starts);
+        }
+
+        #[test]
+        fn oracle_a_calendar_window_is_a_run_of_units(
+            size in 1_i64..6, advance in 1_i64..6, offset in -9_i64..9, shift in -30_i64..30,
+            changes in proptest::collection::btree_map(-90_i64..90, -20_i64..20, 0..4),
+            ts in -100_i64..100, months in proptest::bool::ANY,
+        ) {
+            let zone = ZoneOffsets::new(0, changes.into_iter().map(|(at, by)| (at * 86_400, by * 3_600)));
+            let unit = if months { CalendarUnit::Month } else { CalendarUnit::Day };
+            let day = 86_400;
+            let calendar = Calendar::new(unit, day, shift * 3_600, Some(Arc::new(zone)));
+            let start = |number: i64| i64::try_from(calendar.start_of(number.into())).unwrap();
+            let ts = ts * day * if months { 30 } else { 1 } + 7;
+            let windows = Windows::of_calendar(size, advance, offset, calendar.clone());
+            let all: Vec<(i64, i64)> = (-200..200).map(|k| k * advance + offset)
+                .map(|first| (start(first), start(first + size))).collect();
+            let wanted: Vec<(i64, i64)> = all.iter().copied()
+                .filter(|(start, end)| (*start..*end).contains(&ts)).collect();
+            let slice = windows.slice_of(ts);
+            prop_assert!(windows.start(slice.into()) <= ts.into() && ts <= windows.last_time(slice));
+            prop_assert_eq!(windows.is_gap(slice), wanted.is_empty());
+            let found: Vec<(i64, i64)> = (slice - windows.length() + 1..=slice)
+                .filter(|first| first % windows.stride() == 0 && !windows.is_gap(slice))
+                .map(|first| windows.window(first, 0)).map(|window| (window.start, window.end))
+                .collect();
+            prop_assert_eq!(&found, &wanted);
+            prop_assert!(all.iter().all(|(start, end)| end - start <= windows.longest()));
+            let last = all.iter().copied().filter(|(start, _)| *start <= ts).max_by_key(|one| one.0);
+            prop_assert_eq!(windows.last_window(ts).0, last.unwrap().0);
+            for other in [ts, ts + day, ts + 40 * day] {
+                let ends = all.iter().any(|(_, end)| ts < *end && *end <= other);
+                prop_assert_eq!(windows.end_between(ts, other), ends);
+            }
+            let open = all.iter().filter(|(_, end)| *end > ts).map(|(start, _)| *start).min();
+            prop_assert!(windows.first_time_of_open(ts) <= open.unwrap());
         }
     }
 

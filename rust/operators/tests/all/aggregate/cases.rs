@@ -126,8 +126,9 @@ pub(crate) fn run_streaming(
     epochs: &[(usize, Between)],
 ) -> Vec<ResultRow> {
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
-    let new =
-        |aggregates: &[Aggregate]| StreamingAggregate::new(windows, sources.len(), aggregates);
+    let new = |aggregates: &[Aggregate]| {
+        StreamingAggregate::new(windows.clone(), sources.len(), aggregates)
+    };
     go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
 

@@ -38,25 +38,46 @@ impl KeyLookup {
         columns: &[usize],
         driver: &Driver,
     ) -> Result<(Self, Pages<u32>)> {
-        let columns = columns.iter().map(|&at| {
-            let field = table.schema().field(at);
-            let common = common_type(field.data_type(), field.data_type()).ok_or_else(|| {
-                Error::schema(format!(
-                    "{}: key column `{}` is {}; {}",
-                    table.name(),
-                    field.name(),
-                    TypeName(field.data_type()),
-                    mend_one(field.data_type())
-                ))
-            })?;
-            Ok((at, common))
-        });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        Self::numbered(table, columns, true, driver)
+    }
+
+    /// Returns the lookup of a table's keys, given a table of the distinct keys in the order of
+    /// their numbers. `columns` are the columns of the first table.
+    pub(crate) fn of_keys(keys: &Table, columns: &[usize], driver: &Driver) -> Result<Self> {
+        let all: Vec<usize> = (0..keys.schema().fields().len()).collect();
+        let (mut lookup, _) = Self::numbered(keys, &all, false, driver)?;
+        lookup.columns.iter_mut().zip(columns).for_each(|((at, _), &column)| *at = column);
+        Ok(lookup)
+    }
+
+    /// Returns the lookup of a table's keys if they are numbered by their distance from the first
+    /// end of a span.
+    pub(crate) fn of_span(table: &Table, columns: &[usize], ends: (i64, i64)) -> Result<Self> {
+        let columns = key_types(table, columns)?;
+        Ok(KeyLookup { columns, numbers: NumberTable::Direct(KeySpan::from(ends)) })
+    }
+
+    /// Returns the smallest and largest key if keys are numbered by their distance from the
+    /// smallest one.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        match &self.numbers {
+            NumberTable::Direct(span) => Some(span.ends()),
+            _ => None,
+        }
+    }
+
+    fn numbered(
+        table: &Table,
+        columns: &[usize],
+        may_be_direct: bool,
+        driver: &Driver,
+    ) -> Result<(Self, Pages<u32>)> {
+        let columns = key_types(table, columns)?;
         let (numbers, of_rows) = match &columns[..] {
             [(at, common)] if is_word(common) => {
                 let column = words(table, *at, common, driver)?;
                 match span(&column, driver)? {
-                    Some(span) if span.is_direct(table.rows()) => {
+                    Some(span) if may_be_direct && span.is_direct(table.rows()) => {
                         (NumberTable::Direct(span), direct_numbers(&column, span, driver)?)
                     }
                     _ => {
@@ -87,11 +108,6 @@ impl KeyLookup {
         }
     }
 
-    /// Returns the key columns.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
-        self.columns.iter().map(|(at, _)| *at)
-    }
-
     /// Returns whether the left table's keys can be looked up. This requires the same key columns,
     /// compared in the types in which they are numbered.
     pub(crate) fn fits(&self, columns: &[KeyColumn]) -> bool {
@@ -99,6 +115,16 @@ impl KeyLookup {
             column.right == *at && column.common == *common
         };
         columns.len() == self.columns.len() && columns.iter().zip(&self.columns).all(same)
+    }
+
+    /// Returns the numbers of the keys in the table whose keys have been numbered.
+    pub(crate) fn own_numbers(&self, table: &Table, driver: &Driver) -> Result<Pages<u32>> {
+        let columns = self.columns.iter().map(|(at, common)| KeyColumn {
+            left: *at,
+            right: *at,
+            common: common.clone(),
+        });
+        self.left_numbers(table, &columns.collect::<Vec<_>>(), driver)
     }
 
     /// Returns the numbers of the left table's keys, which must [fit](Self::fits).
@@ -125,4 +151,22 @@ impl KeyLookup {
             }
         }
     }
+}
+
+/// Returns the types in which key columns are compared.
+fn key_types(table: &Table, columns: &[usize]) -> Result<Vec<(usize, DataType)>> {
+    let columns = columns.iter().map(|&at| {
+        let field = table.schema().field(at);
+        let common = common_type(field.data_type(), field.data_type()).ok_or_else(|| {
+            Error::schema(format!(
+                "{}: key column `{}` is {}; {}",
+                table.name(),
+                field.name(),
+                TypeName(field.data_type()),
+                mend_one(field.data_type())
+            ))
+        })?;
+        Ok((at, common))
+    });
+    columns.collect()
 }

@@ -147,7 +147,17 @@ pub(super) struct KeySpan {
     high: i64,
 }
 
+impl From<(i64, i64)> for KeySpan {
+    fn from((low, high): (i64, i64)) -> Self {
+        KeySpan { low, high }
+    }
+}
+
 impl KeySpan {
+    pub(super) fn ends(self) -> (i64, i64) {
+        (self.low, self.high)
+    }
+
     /// Returns the number of integers from the smallest key to the largest one.
     pub(super) fn count(self) -> usize {
         self.high.abs_diff(self.low) as usize + 1

@@ -4,8 +4,9 @@ pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
 pub(crate) mod value_types;
+pub(crate) mod windows;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{Field, Schema, SchemaRef};
 pub use tidegate_operators::aggregate::{
     Interpolation, Quantile, RowOrder, STATE_WORDS, UserFunction,
 };
@@ -14,28 +15,11 @@ use super::identity::Identity;
 use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
-use crate::columns::time::Bound;
-use plan::{AggregatePlan, WindowSpan};
+use crate::columns::table::column;
+use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
-
-/// Windows of time.
-#[derive(Clone, Debug)]
-pub enum Windows {
-    /// The windows are `[k * advance + offset, k * advance + offset + size)` for every integer k.
-    Sliding {
-        /// The length of a window.
-        size: Bound,
-        /// The time from the start of one window to the start of the next. `None` means the window
-        /// size.
-        advance: Option<Bound>,
-        /// The start of the windows, relative to the epoch.
-        offset: Bound,
-    },
-    /// Session windows, separately for each key. A session starts with a row and ends this long
-    /// after its last row.
-    Session(Bound),
-}
+pub use windows::{SlidingArguments, Weekday, Windows};
 
 /// An aggregation: its windows, keys and values. For each window, the result has one row for each
 /// key that occurs in the window.
@@ -54,11 +38,10 @@ pub enum Windows {
 /// let column = |values: &[i64]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
 /// let columns = [("ts", column(&[1, 4, 8, 12])), ("sensor", column(&[7, 5, 7, 7]))];
 /// let rows = RecordBatch::try_from_iter(columns)?;
-/// let (size, offset) = (Bound::Steps(10), Bound::Steps(0));
 /// let (name, function) = ("reads".to_owned(), Function::Count);
 /// let query = Aggregation {
 ///     on: "ts".to_owned(),
-///     windows: Windows::Sliding { size, advance: None, offset },
+///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
 ///     by: vec!["sensor".to_owned()],
 ///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None }],
 ///     predicate: None,
@@ -303,18 +286,29 @@ impl Aggregation {
     }
 
     /// Returns a description of everything that affects a streaming aggregation's results.
-    pub(crate) fn identity(&self, schema: &Schema) -> Identity {
-        let Aggregation { on, windows, by, aggregates, predicate, .. } = self;
+    pub(crate) fn identity(&self, schema: &Schema, plan: &AggregatePlan) -> Identity {
+        let Aggregation { on, by, aggregates, predicate, .. } = self;
         let identity = Identity::of("aggregate")
             .columns("stream", schema)
             .line("on", format_args!("{on:?}"))
-            .line("windows", format_args!("{windows:?}"))
+            .line("windows", &plan.described.identity)
             .line("by", format_args!("{by:?}"));
         let predicate = predicate.as_ref().map(ToString::to_string);
         aggregates
             .iter()
             .fold(identity, with_aggregate)
             .line("where", format_args!("{predicate:?}"))
+    }
+
+    /// Returns advice to the caller if the windows may differ from what the caller expects.
+    pub fn advice(&self, schemas: &[SchemaRef]) -> Result<Option<String>> {
+        let Windows::Sliding(sliding) = &self.windows else { return Ok(None) };
+        let named = named(schemas);
+        let field = |(name, schema): &(String, &'_ Schema)| column(name, schema, &self.on, "on");
+        let places = named.iter().map(field).collect::<Result<Vec<usize>>>()?;
+        let fields: Vec<&Field> =
+            schemas.iter().zip(places).map(|(schema, at)| schema.field(at)).collect();
+        Ok(sliding.advice(&fields))
     }
 
     /// Returns the plan for aggregating tables with these schemas.
@@ -324,10 +318,10 @@ impl Aggregation {
             explanation: plan.explain(self, schemas.len()),
             schema: plan.schema.clone(),
             reads: plan.tables.iter().map(|table| table.every()).collect(),
-            windows: match plan.span {
-                WindowSpan::Windows(windows) => Some(windows.lengths()),
-                WindowSpan::Sessions(_) => None,
-            },
+            windows: plan.result_windows(),
+            calendar: plan.described.calendar.is_some().then_some(plan.described.identity),
+            zone: plan.described.zone,
+            advice: self.advice(schemas)?,
         })
     }
 }

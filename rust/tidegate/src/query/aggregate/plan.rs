@@ -6,17 +6,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use tidegate_operators::aggregate::{Quantile, Windows};
+use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
+use super::windows::{DescribedWindows, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type, mend_one};
 use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
-use crate::columns::time::{self, Unit};
+use crate::columns::time::Unit;
 use crate::columns::type_name::TypeName;
+use crate::query::result_windows::ResultWindows;
 use crate::{Error, Result};
 
 /// The columns that are read from the tables, and the columns that are computed from them.
@@ -24,6 +26,7 @@ use crate::{Error, Result};
 pub(crate) struct AggregatePlan {
     pub(crate) unit: Unit,
     pub(crate) span: WindowSpan,
+    pub(crate) described: DescribedWindows,
     /// The key columns, as positions among the columns that functions read.
     pub(crate) by: Vec<KeyColumn>,
     pub(crate) functions: FunctionsPlan,
@@ -64,7 +67,7 @@ impl InputPlan {
 }
 
 /// The windows, in steps of the time unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum WindowSpan {
     Windows(Windows),
     /// Sessions. A session ends this long after its last row.
@@ -72,6 +75,12 @@ pub(crate) enum WindowSpan {
 }
 
 impl WindowSpan {
+    /// Returns whether the bounds of all windows that contain any of these times fit in 64 bits.
+    pub(crate) fn fits_all(&self, ts: &[i64]) -> bool {
+        let ends = [ts.iter().min(), ts.iter().max()];
+        ends.into_iter().flatten().all(|ts| self.fits(*ts))
+    }
+
     /// Returns whether the bounds of all windows that contain this time fit in 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
@@ -148,7 +157,7 @@ impl AggregatePlan {
         let fields: Vec<&Field> =
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = common_unit(tables, &fields)?;
-        let span = span(query, unit)?;
+        let (span, described) = span(query, unit, &fields)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut known = HashSet::new();
         let of_aggregates = query
@@ -197,7 +206,15 @@ impl AggregatePlan {
         let schemas: Vec<&Schema> = tables.iter().map(|(_, schema)| *schema).collect();
         let schema = schema(&by, &window_type(&fields, unit), &functions, &schemas)?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
-        Ok(AggregatePlan { unit, span, by, functions, tables, schema })
+        Ok(AggregatePlan { unit, span, described, by, functions, tables, schema })
+    }
+
+    /// Returns the windows of the result, unless it has sessions.
+    pub(crate) fn result_windows(&self) -> Option<ResultWindows> {
+        match &self.span {
+            WindowSpan::Windows(windows) => Some(ResultWindows::new(windows.clone(), self.unit)),
+            WindowSpan::Sessions(_) => None,
+        }
     }
 
     pub(crate) fn explain(&self, query: &Aggregation, streams: usize) -> String {
@@ -235,6 +252,11 @@ impl AggregatePlan {
         let windows = match &self.span {
             WindowSpan::Windows(windows) => {
                 let (size, advance, offset) = windows.lengths();
+                let unit = match windows.calendar().map(Calendar::unit) {
+                    None => unit,
+                    Some(CalendarUnit::Day) => "days since 1970-01-01",
+                    Some(CalendarUnit::Month) => "months since 1970-01",
+                };
                 format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
             }
             WindowSpan::Sessions(gap) => {
@@ -250,6 +272,9 @@ impl AggregatePlan {
                 false => format!("  key        {}; null is a group", query.by.join(", ")),
             },
         ];
+        if let Some(calendar) = &self.described.calendar {
+            lines.insert(2, calendar.clone());
+        }
         lines.extend(query.predicate.as_ref().map(|predicate| format!("  where      {predicate}")));
         lines.push(format!("  aggregates {}", aggregates.join(", ")));
         lines
@@ -323,30 +348,26 @@ fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> 
     Ok(common)
 }
 
-fn span(query: &Aggregation, unit: Unit) -> Result<WindowSpan> {
-    let positive = |name: &str, bound| match time::steps(name, bound, unit)? {
-        steps if steps > 0 => Ok(steps),
-        steps => Err(Error::argument(format!(
-            "{name} must be greater than 0, got {steps} ({})",
-            unit.name()
-        ))),
-    };
-    Ok(match query.windows {
-        super::Windows::Sliding { size, advance, offset } => {
-            let size = positive("size", size)?;
-            let advance = advance.map_or(Ok(size), |advance| positive("advance", advance))?;
-            WindowSpan::Windows(Windows::new(size, advance, time::steps("offset", offset, unit)?))
+fn span(
+    query: &Aggregation,
+    unit: Unit,
+    fields: &[&Field],
+) -> Result<(WindowSpan, DescribedWindows)> {
+    match &query.windows {
+        super::Windows::Sliding(sliding) => {
+            let sliding = sliding.of_times(fields)?;
+            let described = DescribedWindows::new(&query.windows, Some(&sliding));
+            Ok((WindowSpan::Windows(sliding.in_steps(unit)?), described))
         }
         super::Windows::Session(gap) if query.algorithm.is_none() => {
-            WindowSpan::Sessions(positive("session", gap)?)
+            let described = DescribedWindows::new(&query.windows, None);
+            Ok((WindowSpan::Sessions(positive("session", *gap, unit)?), described))
         }
-        super::Windows::Session(_) => {
-            return Err(Error::argument(
-                "algorithm: sessions have their own algorithm; omit this argument, \
-                 or choose windows with a size",
-            ));
-        }
-    })
+        super::Windows::Session(_) => Err(Error::argument(
+            "algorithm: sessions have their own algorithm; omit this argument, \
+             or choose windows with a size",
+        )),
+    }
 }
 
 /// Returns the columns that are read. Each type can hold the values from all tables.

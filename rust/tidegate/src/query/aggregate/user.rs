@@ -139,7 +139,7 @@ impl Function {
     /// };
     /// let query = Aggregation {
     ///     on: "ts".to_owned(),
-    ///     windows: Windows::Sliding { size: Bound::Steps(10), advance: None, offset: Bound::Steps(0) },
+    ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
     ///     by: Vec::new(),
     ///     aggregates: vec![spread],
     ///     predicate: None,
@@ -317,11 +317,7 @@ mod tests {
             WindowMerged,
         ];
         for algorithm in std::iter::once(None).chain(designs.map(Some)) {
-            let size = Windows::Sliding {
-                size: Bound::Steps(5),
-                advance: Some(Bound::Steps(4)),
-                offset: Bound::Steps(0),
-            };
+            let size = Windows::of_lengths(Bound::Steps(5), Bound::Steps(4));
             let query = query(size, algorithm);
             let wanted = [Some(1), Some(123), Some(35), Some(54), None];
             assert_eq!(digits(&of_tables(&query).unwrap()), wanted, "{algorithm:?}");

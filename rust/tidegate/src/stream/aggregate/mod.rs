@@ -153,11 +153,7 @@ fn empty(
 /// let rows = RecordBatch::try_from_iter([("ts", column)])?;
 /// let query = Aggregation {
 ///     on: "ts".to_owned(),
-///     windows: Windows::Sliding {
-///         size: Bound::Steps(10),
-///         advance: None,
-///         offset: Bound::Steps(0),
-///     },
+///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
 ///     by: Vec::new(),
 ///     aggregates: vec![Aggregate {
 ///         name: "rows".to_owned(),
@@ -223,7 +219,7 @@ fn aggregation(
         name: "aggregation",
         schema: plan.schema.clone(),
         times: ResultTimes::of_windows(&plan.span, plan.unit),
-        query: query.identity(&schema).sources(options.sources, &options.lateness),
+        query: query.identity(&schema, &plan).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options, row_bytes),
         intake: Intake::new(streams, memory, row_bytes, Order::Merged, None)?,
         pending: Vec::new(),
@@ -515,8 +511,8 @@ fn streaming_windows(
 ) -> Box<dyn StreamingWindows> {
     match span {
         WindowSpan::Windows(windows) => Box::new(match multiway_design(algorithm) {
-            None => StreamingAggregate::new(*windows, sources, aggregates),
-            Some(design) => streaming_aggregate_by(design, *windows, sources, aggregates),
+            None => StreamingAggregate::new(windows.clone(), sources, aggregates),
+            Some(design) => streaming_aggregate_by(design, windows.clone(), sources, aggregates),
         }),
         WindowSpan::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
     }

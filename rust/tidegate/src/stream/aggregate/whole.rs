@@ -66,7 +66,7 @@ pub(super) fn operator(
         name: "aggregation",
         schema: plan.schema.clone(),
         times: ResultTimes::of_windows(&plan.span, plan.unit),
-        query: query.identity(&stream.schema).sources(options.sources, &options.lateness),
+        query: query.identity(&stream.schema, &plan).sources(options.sources, &options.lateness),
         explanation: explain(query, &plan, options),
         intake: Intake::new(streams, memory, ROW_BYTES, Order::Merged, None)?,
         pending: Vec::new(),
@@ -167,7 +167,9 @@ impl TableJob for WindowJob {
                 charges.push((bytes / run.len().max(1) * batch.num_rows(), charge));
                 batches.push(batch);
             }
-            if let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts)) {
+            if !self.span.fits_all(&times)
+                && let Some(ts) = times.iter().find(|ts| !self.span.fits(**ts))
+            {
                 return Err(Error::data(format!(
                     "the time {ts} ({}) falls in a window that begins or ends outside the 64-bit \
                      range; exclude such rows, or choose smaller windows",
@@ -198,10 +200,7 @@ impl TableJob for WindowJob {
         match (now, &self.span) {
             (None, _) => self.clear(),
             (Some(now), WindowSpan::Windows(windows)) => {
-                // A window that ends after `now` begins later than this.
-                let (size, ..) = windows.lengths();
-                let needed = now.checked_sub(size).map_or(i64::MIN, |start| start + 1);
-                self.drop_before(needed);
+                self.drop_before(windows.first_time_of_open(now));
             }
             (Some(_), WindowSpan::Sessions(_)) => {
                 if let Some(first) = open_from {
@@ -259,7 +258,7 @@ impl TableJob for WindowJob {
             if ts.last().is_some_and(is_early) {
                 return Err(damaged("processed rows follow unprocessed rows"));
             }
-            if ts.iter().any(|ts| !self.span.fits(*ts)) {
+            if !self.span.fits_all(&ts) {
                 return Err(damaged("a row's windows begin or end outside the 64-bit range"));
             }
             kept.push((ts, batch));
@@ -320,12 +319,9 @@ impl WindowJob {
                 first.saturating_add(*gap) <= now
             }
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
-                // This is the next end of a window; windows up to the last check have been emitted.
-                let (size, advance, offset) = windows.lengths();
+                // The windows up to the last check have been emitted.
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
-                let [size, advance, offset, after, now] =
-                    [size, advance, offset, after, now].map(i128::from);
-                after + 1 + (offset + size - after - 1).rem_euclid(advance) <= now
+                windows.end_between(after, now)
             }
         }
     }

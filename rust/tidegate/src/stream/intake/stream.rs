@@ -71,6 +71,9 @@ impl Stream {
         first: u64,
     ) -> Result<()> {
         let Some(counted) = &self.counted else { return Ok(()) };
+        if counted.span.fits_all(ts) {
+            return Ok(());
+        }
         let is_beyond = |row: &usize| !counted.span.fits(ts[*row]) && counted.counts(batch, *row);
         match (0..ts.len()).find(is_beyond) {
             None => Ok(()),

@@ -1,0 +1,100 @@
+"""Runs the systems of a bench in turns, and formats their times."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import statistics
+import sys
+from typing import TYPE_CHECKING, Any
+
+import child
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+Rounds = dict[str, list[child.Found]]
+"""The measurements of each form, one per round."""
+
+
+def measured(
+    script: str, jobs: Sequence[Any], rounds: int, timeout: float, compared: int | None = None
+) -> Rounds:
+    """Run each job in a fresh process in every round, and compare the results of all jobs.
+
+    Every second round runs in reverse order. A job that exceeds the time limit is not run again.
+
+    Args:
+        script: The bench, which runs a job.
+        jobs: One job per form.
+        rounds: The number of rounds.
+        timeout: The time limit of a process in seconds.
+        compared: How many values of a fingerprint describe the result. The others are additional
+            measurements. None means all.
+    """
+    found: Rounds = {job.form: [] for job in jobs}
+    late: set[str] = set()
+    expected: child.Fingerprint = []
+    for number in range(rounds):
+        for job in jobs if number % 2 == 0 else jobs[::-1]:
+            if job.form in late:
+                continue
+            one = child.run(script, job, timeout)
+            if one is None:
+                late.add(job.form)
+                continue
+            result = one.fingerprint[:compared]
+            expected = expected or result
+            if result != expected:
+                sys.exit(f"{job}: expected {expected}, found {result}")
+            found[job.form].append(one)
+            times = f"first {one.first * 1e3:.3f} ms, warm {one.medians[0] * 1e3:.3f} ms"
+            print(f"{number + 1}/{rounds} {job.form}: {times}", file=sys.stderr, flush=True)
+    return found
+
+
+def first(rounds: list[child.Found]) -> list[float]:
+    """Return the seconds of the first calls."""
+    return [one.first for one in rounds]
+
+
+def warm(rounds: list[child.Found]) -> list[float]:
+    """Return the median seconds of the later calls in each round."""
+    return [one.medians[0] for one in rounds]
+
+
+def ratios(rounds: list[child.Found], ours: list[child.Found]) -> list[float]:
+    """Return how many times as long as ours the warm calls take, in each round."""
+    return [other / own for other, own in zip(warm(rounds), warm(ours), strict=False)]
+
+
+def spread(values: Sequence[float], scale: float = 1.0) -> str:
+    """Return the median and the range of scaled values, or a dash if there are none."""
+    if not values:
+        return "-"
+    scaled = [value * scale for value in values]
+    median, low, high = (_digits(one(scaled)) for one in (statistics.median, min, max))
+    return f"{median} ({low} to {high})"
+
+
+def _digits(value: float) -> str:
+    """Format a value with at least three significant digits."""
+    places = 3 if value < 1 else 2 if value < 10 else 1 if value < 100 else 0  # noqa: PLR2004
+    return f"{value:,.{places}f}"
+
+
+def versions(systems: Iterable[str]) -> str:
+    """Return the versions of systems, whose names begin with that of a package."""
+    packages = dict.fromkeys(system.partition(" ")[0] for system in systems)
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def write(path: Path, every: Mapping[str, Rounds]) -> None:
+    """Write all figures of all cases as JSON."""
+    values = {
+        case: {form: [dataclasses.asdict(one) for one in found] for form, found in of.items()}
+        for case, of in every.items()
+    }
+    path.write_text(json.dumps(values, indent=1))

@@ -1,0 +1,101 @@
+//! The intervals of rows that have a start and an end each.
+
+use std::ops::Range;
+
+use tidegate_operators::driver::Driver;
+use tidegate_operators::matches::BitSet;
+use tidegate_operators::overlap::IntervalColumns;
+use tidegate_structures::memory::pages::{Pages, Slot};
+use tidegate_structures::memory::partition::ranges;
+
+use crate::columns::table::Table;
+use crate::columns::time::{Int64s, Unit};
+use crate::{Error, Result};
+
+/// The number of rows that a thread checks at a time.
+const PART_ROWS: usize = 1 << 16;
+
+/// The intervals of a table's rows.
+pub(crate) struct Intervals {
+    pub(crate) starts: Int64s,
+    /// For each row, the latest time at which another row can start and still overlap this row.
+    /// `None` means that this time is the start of the row itself.
+    pub(crate) ends: Option<Int64s>,
+    /// The rows that overlap nothing because they are too short or because their start or end is
+    /// missing.
+    pub(crate) without: Vec<u32>,
+}
+
+impl Intervals {
+    /// Returns the intervals, given the times in both columns, in `unit`, and the rows that lack a
+    /// time. Intervals overlap if they have `least` steps in common.
+    pub(crate) fn of(
+        table: &Table,
+        (start, end): (usize, usize),
+        [(starts, no_starts), (mut ends, no_ends)]: [(Int64s, Vec<u32>); 2],
+        (least, unit): (i64, Unit),
+        driver: &Driver,
+    ) -> Result<Self> {
+        let mut missing = BitSet::new(table.rows());
+        no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
+        let has_missing = !no_starts.is_empty() || !no_ends.is_empty();
+        let steps = least.cast_unsigned();
+        let mut last = Pages::unwritten(if least > 0 { table.rows() } else { 0 });
+        let mut rest = &mut last[..];
+        let parts = ranges(table.rows(), table.rows().div_ceil(PART_ROWS).max(1));
+        let parts = parts.into_iter().map(|part| {
+            let (head, tail) =
+                std::mem::take(&mut rest).split_at_mut(if least > 0 { part.len() } else { 0 });
+            rest = tail;
+            (part, head)
+        });
+        let found =
+            driver.map(parts.collect(), |(part, last): (Range<usize>, &mut [Slot<i64>])| {
+                let mut without = Vec::new();
+                let rows = starts[part.clone()].iter().zip(&ends[part.clone()]);
+                let is_long = |(start, end): (&i64, &i64)| {
+                    (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= steps)
+                };
+                // Usually, every row is long enough to overlap another row. A check without a branch
+                // per row finds this out.
+                let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
+                for row in if all_overlap { part.end..part.end } else { part.clone() } {
+                    let (start, end) = (starts[row], ends[row]);
+                    let is_missing = has_missing && missing.contains(row);
+                    if is_missing || end.checked_sub(least).is_none_or(|last| last < start) {
+                        if !is_missing && end < start {
+                            return Err(row);
+                        }
+                        without.push(row as u32);
+                    }
+                }
+                for (last, end) in last.iter_mut().zip(&ends[part]) {
+                    last.set(end.wrapping_sub(least));
+                }
+                Ok(without)
+            })?;
+        let without = found.into_iter().collect::<std::result::Result<Vec<_>, usize>>();
+        let without = without.map_err(|row| {
+            let name = |column| table.schema().field(column).name();
+            let after = i128::from(starts[row]) - i128::from(ends[row]);
+            Error::data(format!(
+                "{}: row {row}: column `{}` is {after} {} after column `{}`, expected a start at \
+                 or before its end; swap the two, or filter such rows out first",
+                table.name(),
+                name(start),
+                unit.steps_name(),
+                name(end),
+            ))
+        })?;
+        if least > 0 {
+            ends = Int64s::Own(last.written());
+        }
+        Ok(Intervals { starts, ends: Some(ends), without: without.concat() })
+    }
+
+    /// Returns the columns, with the key of each row.
+    pub(crate) fn columns<'a>(&'a self, keys: Option<&'a [u32]>) -> IntervalColumns<'a> {
+        let ends = self.ends.as_ref().unwrap_or(&self.starts);
+        IntervalColumns { starts: &self.starts, ends, keys }
+    }
+}
