@@ -444,5 +444,10 @@ def test_a_state_knows_the_types_that_were_given(folder: Path) -> None:
         state.save("a.state")
         assert Saved.load("a.state").inputs == inputs
         assert (b"csv_types" in Path("a.state").read_bytes()) == (inputs[0] is given)
+    # Only other types can be mended.
+    state.check_inputs("a.state", "join", (given, given))
+    assert state.is_mended((given, given))
+    assert not state.is_mended((plain, plain))
+    other = Input("a.csv", Format.CSV, Dialect(nulls=("NA",), of_command=True))
     with pytest.raises(tg.StateError, match=r"belongs to a join of a.csv .*give these files"):
-        state.check_inputs("a.state", "join", (given, given))
+        state.check_inputs("a.state", "join", (other, other))
