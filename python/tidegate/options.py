@@ -197,7 +197,8 @@ OPTIONS: tuple[Option, ...] = (
         The names of the start and end columns. If the names differ between the sides, give a pair
         of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
         time column, give its name twice. Each row on that side then matches the intervals that
-        contain its time. The columns must contain integers, dates or timestamps.
+        contain its time. The columns must contain integers, dates or timestamps. A row with a null
+        start or end does not match any row.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",

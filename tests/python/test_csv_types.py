@@ -444,8 +444,10 @@ def test_a_state_knows_the_types_that_were_given(folder: Path) -> None:
         state.save("a.state")
         assert Saved.load("a.state").inputs == inputs
         assert (b"csv_types" in Path("a.state").read_bytes()) == (inputs[0] is given)
-    # Other types are accepted, because a value that did not fit may be why a run stopped.
+    # Only other types can be mended.
     state.check_inputs("a.state", "join", (given, given))
-    other = Input("b.csv", Format.CSV)
+    assert state.is_mended((given, given))
+    assert not state.is_mended((plain, plain))
+    other = Input("a.csv", Format.CSV, Dialect(nulls=("NA",), of_command=True))
     with pytest.raises(tg.StateError, match=r"belongs to a join of a.csv .*give these files"):
         state.check_inputs("a.state", "join", (other, other))

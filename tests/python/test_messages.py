@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
+from command_line import run
 
 LEFT = pa.table({"ts": [1, 2, 30], "k": ["a", "b", "a"], "price": [1.0, 2.0, 3.0]})
 RIGHT = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "b"], "bid": [1.0, 2.0, 3.0]})
@@ -235,3 +236,30 @@ def test_a_message_names_problem_place_and_remedy(name: str) -> None:
         run()
     for part in parts:
         assert part in str(raised.value)
+
+
+COUNT_OF = ["aggregate", "rows.csv", "--on", "ts", "--size", "10", "--format", "csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--agg", "n=count"], "'count' is not a function; write count()"),
+        (["--agg", "n=count(*)"], "'count(*)' is not a function; write count()"),
+        (["--agg", "n=size()"], "'size()' is not a function; write count()"),
+        (["--agg", "n=avg(x)"], "'avg(x)' is not a function; write mean(x)"),
+        (["--agg", "n=nunique(x)"], "'nunique(x)' is not a function; write count_distinct(x)"),
+        (["--agg", "n=sum"], "'sum' is not a function; write sum(column)"),
+        (["--agg", "n=zzz(x)"], "expected one of count, sum, mean"),
+        (["--by", "k,x", "--agg", "n=count()"], "repeat the option: --by k --by x"),
+    ],
+)
+def test_the_command_answers_usual_slips(tmp_path, monkeypatch, options, said: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text("ts,k,x\n1,a,2\n")
+    result = run(*COUNT_OF, *options)
+    assert result.exit_code in {1, 2}
+    assert said in " ".join(result.stderr.split())
+    if ": write " not in said and "write " in said and "column)" not in said:
+        name = said.partition("; write ")[2]
+        assert run(*COUNT_OF, "--agg", f"n={name}").exit_code == 0

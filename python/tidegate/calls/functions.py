@@ -981,6 +981,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
+            A row with a null start or end does not match any row.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1096,6 +1097,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
+            A row with a null start or end does not match any row.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.

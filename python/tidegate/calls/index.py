@@ -118,7 +118,7 @@ def open_index(
     place = Path(path).absolute()
     number = _tidegate.default_threads() if threads is None else threads
     found = _state_of(place)
-    saved = _tidegate.SavedIndex(place, verify, number)
+    saved: Any = _tidegate.SavedIndex(place, verify, number)
     # If the file is replaced while it is opened, it is unknown which of the two was opened.
     while found != (after := _state_of(place)):
         found = after

@@ -13,6 +13,7 @@ from tidegate.agg import Aggregate, Function, Interpolation, quantile
 from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
 from tidegate.io.open_tables import of_one_type
+from tidegate.other_names import INSTEAD
 
 # The command line supports every function except `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
@@ -60,11 +61,9 @@ def function(text: str) -> Aggregate:
         Aggregate(function='sum', column='size', where="side = 'B'")
     """
     found = FUNCTION.fullmatch(text)
-    if found is None or found[1].lower() not in NAMES:
-        names = ", ".join(NAMES)
-        message = (
-            f"expected one of {names}, as in sum(size) or count() where size > 10; got {text!r:.80}"
-        )
+    if found is None or found[1].lower() not in NAMES or found[2] == "*":
+        word, column = (text.strip(), "") if found is None else (found[1], found[2])
+        message = f"{text!r:.80} is not a function; {_instead(word.lower(), column)}"
         raise ValueError(message)
     name = cast("Function", found[1].lower())
     if name == "quantile":
@@ -73,6 +72,19 @@ def function(text: str) -> Aggregate:
     if name in OF_TWO and column is not None and "," in column:
         column, second = (part.strip() for part in column.split(",", 1))
     return Aggregate(name, column, found[3], second)
+
+
+def _instead(word: str, column: str) -> str:
+    """Return what to write for a function in another library's words, or without parentheses."""
+    if word == "count" or INSTEAD.get(word) == "count()":
+        return "write count()"
+    # The command has no functions in Python.
+    known = INSTEAD.get(word, "")
+    if known.partition("(")[0] in NAMES:
+        return f"write {known.replace('column', column or 'column', 1)}"
+    if word in NAMES:
+        return f"write {word}(column)"
+    return f"expected one of {', '.join(NAMES)}, as in sum(size) or count() where size > 10"
 
 
 def _quantile(text: str, inside: str, where: str | None) -> Aggregate:

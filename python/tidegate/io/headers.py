@@ -154,8 +154,8 @@ def _check_delimiter(text: bytes, end: int, values: Sequence[str], dialect: Dial
             told += ", and remove the lines before the column names"
         else:
             told += f", or {dialect.written('delimiter', ',')} if this is the only column"
-        message = f"{place} contains {OTHER_DELIMITERS[best]}, but its first line has only one "
-        message += f"column if the delimiter is a comma; give {told}"
+        message = f"{place} contains {OTHER_DELIMITERS[best]}, but with commas as the delimiter, "
+        message += f"the file has only one column; give {told}"
         raise pa.ArrowInvalid(message)
 
 

@@ -1,5 +1,6 @@
 """Runs subcommands. An error or a signal produces one line of output and an exit code."""
 
+import re
 import sys
 import traceback as tracebacks
 from collections.abc import Iterator
@@ -67,6 +68,10 @@ def follow(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
+# A list of keys, which is a single name for the command.
+LISTED = re.compile(r"there is no column `([^`]+,[^`]*)`, which `by` names")
+
+
 @contextmanager
 def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
     """Report an error or an interrupt as one line on standard error and an exit code."""
@@ -83,5 +88,8 @@ def failures_in_one_line(*, traceback: bool) -> Iterator[None]:
         if traceback:
             tracebacks.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__
+        if found := LISTED.search(message):
+            options = " ".join(f"--by {name}" for name in found[1].split(","))
+            message = f"{message}; to give several keys, repeat the option: {options}"
         typer.echo(f"tidegate: error: {message}", err=True)
         raise typer.Exit(1) from error
