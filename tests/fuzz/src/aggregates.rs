@@ -12,9 +12,11 @@ use arrow_ord::sort::{SortColumn, lexsort_to_indices};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use tidegate::columns::expression::parse_row_sql;
-use tidegate::query::aggregate::{Aggregate, Aggregation, Design, Function, Windows, stream_names};
+use tidegate::query::aggregate::{
+    Aggregate, Aggregation, Design, Function, SlidingArguments, Windows, stream_names,
+};
 use tidegate::stream::{self, AggregateOptions, Operator};
-use tidegate::{Driver, Result, Stop, Table};
+use tidegate::{Driver, Length, Result, Stop, Table};
 
 use crate::draw::Draw;
 use crate::joins::{late, used};
@@ -119,11 +121,16 @@ impl Query {
         ];
         let windows = match self.span {
             Span::Session(gap) => Windows::Session(bound(gap)),
-            Span::Sliding { size, advance, offset } => Windows::Sliding {
-                size: bound(size),
-                advance: Some(bound(advance)),
-                offset: bound(offset),
-            },
+            Span::Sliding { size, advance, offset } => {
+                let length = |steps| Length::Fixed(bound(steps));
+                Windows::Sliding(Box::new(SlidingArguments {
+                    size: length(size),
+                    advance: Some(length(advance)),
+                    offset: length(offset),
+                    zone: None,
+                    week_start: None,
+                }))
+            }
         };
         let aggregate = |(nth, (function, column, condition)): (
             usize,
@@ -142,6 +149,7 @@ impl Query {
                 draw.pick(&designs)
             },
             windows,
+            empty: None,
             by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
             aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
             predicate: self.condition.map(parse),

@@ -39,8 +39,8 @@ fn run_by(
     let windows = Windows::new(shape.size, shape.advance, shape.offset);
     let mut designs = designs.iter().copied().cycle();
     let new = |aggregates: &[Aggregate]| match designs.next().expect("there is one") {
-        None => StreamingAggregate::new(windows, sources.len(), aggregates),
-        Some(design) => streaming_aggregate_by(design, windows, sources.len(), aggregates),
+        None => StreamingAggregate::new(windows.clone(), sources.len(), aggregates),
+        Some(design) => streaming_aggregate_by(design, windows.clone(), sources.len(), aggregates),
     };
     go_streaming(sources, new, threads, epochs).into_iter().map(|(_, found)| found).collect()
 }
