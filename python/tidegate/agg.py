@@ -11,6 +11,17 @@
     ... ).to_pylist()[0]
     {'window_start': 0, 'window_end': 5, 'open': 3.0, 'large': 1}
 
+Instead of a column name, each function accepts an expression over `tidegate.row` columns, or its
+SQL text:
+
+    >>> tg.aggregate(
+    ...     trades,
+    ...     on="ts",
+    ...     size=5,
+    ...     aggs={"value": tg.agg.sum(tg.row.price * tg.row.size), "most": tg.agg.max("price * 2")},
+    ... ).to_pylist()[0]
+    {'window_start': 0, 'window_end': 5, 'value': 180.0, 'most': 10.0}
+
 Nulls are ignored, except by `first`, `last`, `arg_min`, `arg_max`, `collect` and `udf`. If there
 are no values, counts are 0, and the results of all other functions are null.
 """
@@ -19,20 +30,20 @@ are no values, counts are 0, and the results of all other functions are null.
 # ruff: noqa: A001 - the functions have their usual names, which shadow built-ins only here.
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tidegate import _tidegate
 from tidegate._tidegate import TidegateError
+from tidegate.expressions import Expr
 from tidegate.other_names import INSTEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
-
-    from tidegate.expressions import Expr
 
 __all__ = [
     "Aggregate",
@@ -86,6 +97,9 @@ Function: TypeAlias = Literal[
     "udf",
 ]
 """The name of a function."""
+
+Column: TypeAlias = "str | Expr"
+"""A column name, or an expression over `tidegate.row` columns, which may be SQL text."""
 
 Interpolation: TypeAlias = Literal["linear", "nearest", "lower", "higher", "midpoint"]
 """The interpolation method for a quantile that lies between two values."""
@@ -205,7 +219,7 @@ def __getattr__(name: str) -> object:
     raise AttributeError(message, name=name)
 
 
-def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggregate:
+def count(column: Column | None = None, *, where: Expr | str | None = None) -> Aggregate:
     """Count the rows, or the non-null values in a column.
 
     Args:
@@ -220,7 +234,7 @@ def count(column: str | None = None, *, where: Expr | str | None = None) -> Aggr
     return _aggregate("count", column, where)
 
 
-def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Add up the values.
 
     The result type is int64 for signed integers, uint64 for unsigned integers, decimal128(38) for
@@ -239,7 +253,7 @@ def sum(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("sum", column, where)
 
 
-def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the mean of the values, as float64.
 
     Args:
@@ -250,7 +264,7 @@ def mean(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("mean", column, where)
 
 
-def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def min(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the smallest value. NaN is larger than any other float.
 
     0.0 and -0.0 are equal, and the result is 0.0 for either of them.
@@ -264,7 +278,7 @@ def min(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("min", column, where)
 
 
-def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def max(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the largest value. NaN is larger than any other float.
 
     0.0 and -0.0 are equal, and the result is 0.0 for either of them.
@@ -278,7 +292,7 @@ def max(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("max", column, where)
 
 
-def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def first(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value (possibly null) from the first row in order of time, stream and position.
 
     Args:
@@ -289,7 +303,7 @@ def first(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("first", column, where)
 
 
-def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def last(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value (possibly null) from the last row in order of time, stream and position.
 
     Args:
@@ -300,7 +314,7 @@ def last(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("last", column, where)
 
 
-def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def var(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the sample variance of the values, as float64; null for fewer than two values.
 
     The result is infinite if the sum of squared deviations from the mean exceeds the range of
@@ -315,7 +329,7 @@ def var(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("var", column, where)
 
 
-def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def std(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the square root of `var`.
 
     Args:
@@ -326,7 +340,7 @@ def std(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("std", column, where)
 
 
-def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None) -> Aggregate:
+def weighted_mean(column: Column, weights: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the weighted mean of the values, as float64.
 
     The mean of prices weighted by size is the volume-weighted average price (VWAP). Rows with a
@@ -348,7 +362,7 @@ def weighted_mean(column: str, weights: str, *, where: Expr | str | None = None)
     return _aggregate("weighted_mean", column, where, weights)
 
 
-def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
+def arg_min(column: Column, by: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return a column's value (possibly null) from the row in which another column is smallest.
 
     If several rows share the smallest value, the earliest of these rows is used. Rows in which `by`
@@ -369,7 +383,7 @@ def arg_min(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
     return _aggregate("arg_min", column, where, by)
 
 
-def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggregate:
+def arg_max(column: Column, by: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return a column's value (possibly null) from the row in which another column is largest.
 
     If several rows share the largest value, the earliest of these rows is used. Rows in which `by`
@@ -384,7 +398,7 @@ def arg_max(column: str, by: str, *, where: Expr | str | None = None) -> Aggrega
     return _aggregate("arg_max", column, where, by)
 
 
-def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
+def covar(column: Column, other: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the sample covariance of two columns, as float64; null for fewer than two rows.
 
     Rows in which either column is null are ignored.
@@ -398,7 +412,7 @@ def covar(column: str, other: str, *, where: Expr | str | None = None) -> Aggreg
     return _aggregate("covar", column, where, other)
 
 
-def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggregate:
+def corr(column: Column, other: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute Pearson's correlation of two columns, as float64; null for fewer than two rows.
 
     Rows in which either column is null are ignored. The result is NaN if all values in a column are
@@ -419,7 +433,7 @@ def corr(column: str, other: str, *, where: Expr | str | None = None) -> Aggrega
     return _aggregate("corr", column, where, other)
 
 
-def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def median(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the median of the values, as float64. NaN is larger than any other value.
 
     The median is exact. `tidegate.Aggregate` therefore keeps all rows until their windows are
@@ -440,7 +454,7 @@ def median(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 
 def quantile(
-    column: str,
+    column: Column,
     share: float,
     *,
     interpolation: Interpolation = "linear",
@@ -467,10 +481,10 @@ def quantile(
         [45.0]
     """
     condition = None if where is None else str(where)
-    return Aggregate("quantile", column, condition, share=share, interpolation=interpolation)
+    return Aggregate("quantile", _text(column), condition, share=share, interpolation=interpolation)
 
 
-def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def count_distinct(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Count the distinct values, as int64. Nulls are ignored.
 
     All NaNs count as one value, and 0.0 and -0.0 also count as one value. `tidegate.Aggregate`
@@ -484,7 +498,7 @@ def count_distinct(column: str, *, where: Expr | str | None = None) -> Aggregate
     return _aggregate("count_distinct", column, where)
 
 
-def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def collect(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Collect the values, including nulls, into a list in row order; null if there are no rows.
 
     `tidegate.Aggregate` keeps all rows until their windows are complete.
@@ -505,7 +519,7 @@ def collect(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 def udf(
     function: Callable[..., object],
-    inputs: str | Sequence[str],
+    inputs: Column | Sequence[Column],
     returns: pa.DataType,
     *,
     where: Expr | str | None = None,
@@ -546,12 +560,13 @@ def udf(
     if not isinstance(returns, pa.DataType):
         message = f"returns: expected an Arrow type such as pyarrow.float64(), got {returns!r}"
         raise TypeError(message)
-    names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+    every = [inputs] if isinstance(inputs, str | Expr) else inputs
+    names = tuple(_text(one) for one in every)
     condition = None if where is None else str(where)
     return Aggregate("udf", where=condition, inputs=names, udf=Udf(function, returns))
 
 
-def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def product(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Multiply the values, as float64.
 
     Args:
@@ -562,7 +577,7 @@ def product(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("product", column, where)
 
 
-def any(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def any(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return whether any of the values is true; null if there are no values.
 
     Args:
@@ -573,7 +588,7 @@ def any(column: str, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("any", column, where)
 
 
-def all(column: str, *, where: Expr | str | None = None) -> Aggregate:
+def all(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Return whether all values are true; null if there are no values.
 
     Args:
@@ -586,8 +601,18 @@ def all(column: str, *, where: Expr | str | None = None) -> Aggregate:
 
 def _aggregate(
     function: Function,
-    column: str | None,
+    column: Column | None,
     where: Expr | str | None,
-    second: str | None = None,
+    second: Column | None = None,
 ) -> Aggregate:
-    return Aggregate(function, column, None if where is None else str(where), second)
+    condition = None if where is None else str(where)
+    name, other = (None if one is None else _text(one) for one in (column, second))
+    return Aggregate(function, name, condition, other)
+
+
+def _text(column: Column) -> str:
+    """Return the name of a column, or the SQL text of an expression."""
+    if not isinstance(column, Expr):
+        return column
+    alone = re.fullmatch(r"(?:row|right)\.([A-Za-z_][A-Za-z0-9_]*)", str(column))
+    return str(column) if alone is None else alone[1]

@@ -216,6 +216,22 @@ def test_windows_without_rows(spark, aggs, arguments):
     same(spark, [table], aggs=aggs, **WINDOWS, partitions=4, **arguments)
 
 
+@pytest.mark.parametrize("parallelism", ["hybrid", *more("key", "time")])
+def test_expressions_in_functions(spark, parallelism):
+    aggs = {
+        "mean": agg.mean(tidegate.row.value * tidegate.row.number),
+        "sum": agg.sum("value * number"),
+        "whole": agg.sum("number * number"),
+        "most": agg.max("value - 1"),
+        "flag": agg.any("number > 3"),
+        "when": agg.max("ts + INTERVAL '1 hour'"),
+    }
+    division = {"partitions": 4, "parallelism": parallelism}
+    same(spark, [rows(12)], by="key", aggs=aggs, **WINDOWS, **division)
+    whole = {name: aggs[name] for name in ("whole", "most", "flag")}
+    same(spark, [rows(12)], by="key", aggs=whole, **WINDOWS, **division)
+
+
 def test_windows_without_rows_need_all_rows_of_their_key(spark):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "size": "9s", "by": "key", "aggs": COMBINED, "empty": "null"}

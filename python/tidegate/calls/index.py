@@ -123,7 +123,7 @@ def open_index(
     while found != (after := _state_of(place)):
         found = after
         saved = _tidegate.SavedIndex(place, verify, number)
-    index = Index(saved, on=saved.on, threads=threads)  # type: ignore[arg-type]
+    index = Index(saved, on=saved.on, threads=threads)
     index._opened = found  # noqa: SLF001 - the same module
     return index
 

@@ -51,7 +51,7 @@ class Counts:
 
 
 def function(text: str) -> Aggregate:
-    """Parse `sum(size)`, `corr(x, y)`, `quantile(ms, 0.99)` or `first(price) where size > 10`.
+    """Parse a function such as `sum(price * size)`, `corr(x, y)` or `first(price) where size > 10`.
 
     Raises:
         ValueError: The text does not have one of these forms; the message shows what was expected.
@@ -69,8 +69,8 @@ def function(text: str) -> Aggregate:
     if name == "quantile":
         return _quantile(text, found[2], found[3])
     column, second = found[2] or None, None
-    if name in OF_TWO and column is not None and "," in column:
-        column, second = (part.strip() for part in column.split(",", 1))
+    if name in OF_TWO and column is not None and len(parts := _arguments(column)) > 1:
+        column, second = parts[0], ", ".join(parts[1:])
     return Aggregate(name, column, found[3], second)
 
 
@@ -87,8 +87,29 @@ def _instead(word: str, column: str) -> str:
     return f"expected one of {', '.join(NAMES)}, as in sum(size) or count() where size > 10"
 
 
+def _arguments(text: str) -> list[str]:
+    """Split a string at its commas, except those in parentheses or quotes.
+
+    Example:
+        >>> _arguments("coalesce(a, b), 'x,y'")
+        ['coalesce(a, b)', "'x,y'"]
+    """
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        depth += (char == "(") - (char == ")") if not quote else 0
+        if char == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return [part.strip() for part in parts]
+
+
 def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
-    column, *parameters = (part.strip() for part in inside.split(","))
+    column, *parameters = _arguments(inside)
     interpolation = parameters[1] if len(parameters) > 1 else "linear"
     try:
         if len(parameters) in (1, 2) and interpolation in get_args(Interpolation):

@@ -122,10 +122,11 @@ impl Query {
         let windows = match self.span {
             Span::Session(gap) => Windows::Session(bound(gap)),
             Span::Sliding { size, advance, offset } => {
+                let length = |steps| Length::Fixed(bound(steps));
                 Windows::Sliding(Box::new(SlidingArguments {
-                    size: Length::Fixed(bound(size)),
-                    advance: Some(Length::Fixed(bound(advance))),
-                    offset: Length::Fixed(bound(offset)),
+                    size: length(size),
+                    advance: Some(length(advance)),
+                    offset: length(offset),
                     zone: None,
                     week_start: None,
                 }))

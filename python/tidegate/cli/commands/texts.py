@@ -302,8 +302,9 @@ removed when all inputs have ended.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
 median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
-WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). A condition on
-the rows is optional: "count() where price > 3". With --follow or --state, the functions median,
+WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). In place of a
+COLUMN, write an SQL expression, as in "mean((bid + ask) / 2)". A condition on the rows is optional:
+"count() where price > 3". With --follow or --state, the functions median,
 quantile, count_distinct and collect keep rows until their windows are complete.
 
 \b

@@ -15,8 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 from pyspark.sql.types import (
     DataType,
     DateType,
-    DoubleType,
-    FloatType,
     IntegralType,
     LongType,
     StructField,
@@ -208,10 +206,8 @@ class AggregatePlan:
         # Counts are 0 in windows without rows, but the sums that merge counts are not.
         if self.is_whole:
             return False
-        schema = self.frames[0].schema
-        for one in self.aggregation.aggs.values():
-            kind = None if one.column is None else schema[one.column].dataType
-            of_floats = isinstance(kind, FloatType | DoubleType)
+        for name, one in self.aggregation.aggs.items():
+            of_floats = pa.types.is_floating(self.native.schema.field(name).type)
             if one.function not in MERGED or (one.function == "sum" and of_floats):
                 return False
         return True

@@ -195,7 +195,9 @@ def _check_streams(plan: Plan) -> None:
 def _is_ordered(one: Aggregate, schema: pa.Schema) -> bool:
     """Return whether row order can change a function's result, even if only in the last bit."""
     if one.function in ("sum", "mean") and one.column is not None:
-        return bool(pa.types.is_floating(schema.field(one.column).type))
+        # The type of an expression is not known here.
+        is_stored = one.column in schema.names
+        return not is_stored or bool(pa.types.is_floating(schema.field(one.column).type))
     return one.function not in _IN_ANY_ORDER
 
 

@@ -118,13 +118,16 @@ def aggregate_fields(
     """
     fields = []
     for name, one in aggs.items():
-        of = None if one.column is None else given[one.column].dataType
-        column = None if one.column is None else read.field(one.column).type
         result = native.field(name)
-        if one.udf is None:
+        if one.udf is not None:
+            kind = from_arrow_type(one.udf.returns)
+        elif one.column is None or one.column in read.names:
+            of = None if one.column is None else given[one.column].dataType
+            column = None if one.column is None else read.field(one.column).type
             kind = _type(result.type, column, of)
         else:
-            kind = from_arrow_type(one.udf.returns)
+            # The values of an expression have no Spark type that Spark declares.
+            kind = from_arrow_type(result.type)
         fields.append(StructField(name, kind, result.nullable))
     return fields
 

@@ -125,6 +125,8 @@ class Parts:
         found: dict[Part, str] = {}
         names, kinds = [], []
         for one in aggs.values():
+            if one.column is not None and one.column not in right.names:
+                return None
             kind = None if one.column is None else right.field(one.column).type
             split = _split(one, kind)
             if not split:

@@ -14,7 +14,8 @@ use crate::columns::cast::cast;
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::table::Table;
 use crate::columns::time::{self, Int64s};
-use crate::query::aggregate::plan::{AggregatePlan, FunctionsPlan, InputPlan, TablePlan};
+use crate::query::aggregate::inputs::InputPlan;
+use crate::query::aggregate::plan::{AggregatePlan, FunctionsPlan, TablePlan};
 use crate::results::gather::Column;
 use crate::{Error, Result};
 
@@ -223,11 +224,9 @@ fn project(table: &Table, columns: &[usize]) -> Result<Table> {
 /// Returns the columns of [`FunctionsPlan::read`], with their types.
 fn read(table: &Table, of: &InputPlan, plan: &FunctionsPlan) -> Result<Vec<RecordBatch>> {
     let used = of.columns();
-    let places: Vec<usize> =
-        of.read.iter().map(|at| used.binary_search(at).expect("what is read is used")).collect();
     let batch = |batch: &RecordBatch| {
-        let columns = places.iter().zip(plan.read.fields()).map(|(place, field)| {
-            cast(batch.column(*place), field.data_type()).map_err(|error| {
+        let columns = of.read.iter().zip(plan.read.fields()).map(|(column, field)| {
+            cast(&column.values(batch, &used)?, field.data_type()).map_err(|error| {
                 Error::data(format!("{}: column `{}`: {error}", table.name(), field.name()))
             })
         });

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::{How, Interval, Retention};
 
-use super::aggregate::plan::{FunctionsPlan, InputPlan, show};
+use super::aggregate::inputs::InputPlan;
+use super::aggregate::plan::{FunctionsPlan, show};
 use super::aggregate::{Aggregate, Function, with_aggregate};
 use super::band::BandJoin;
 use super::identity::Identity;

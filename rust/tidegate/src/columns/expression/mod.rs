@@ -81,7 +81,7 @@ mod tests;
 pub use bind::Predicate;
 pub(crate) use end::{EndRule, is_whole_number, whole_numbers};
 pub(crate) use split::{Scan, SideColumns};
-pub use sql::{parse_row_sql, parse_sql};
+pub use sql::{parse_function_sql, parse_row_sql, parse_sql};
 pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};
 
@@ -181,6 +181,37 @@ impl Expr {
             Expr::Case { .. } | Expr::Call(..) => {
                 self.parts().into_iter().for_each(|x| x.for_each_column(each));
             }
+        }
+    }
+
+    /// Returns the same expression over the columns of a single table, whatever their sides are.
+    pub(crate) fn of_one_table(self) -> Self {
+        let boxed = |x: Box<Expr>| Box::new(x.of_one_table());
+        let all = |every: Vec<Expr>| every.into_iter().map(Expr::of_one_table).collect();
+        match self {
+            Expr::Column(_, name) => Expr::Column(Origin::Row, name),
+            Expr::Literal(_) => self,
+            Expr::Unary(operator, x) => Expr::Unary(operator, boxed(x)),
+            Expr::Binary(left, operator, right) => {
+                Expr::Binary(boxed(left), operator, boxed(right))
+            }
+            Expr::Between { value, low, high } => {
+                Expr::Between { value: boxed(value), low: boxed(low), high: boxed(high) }
+            }
+            Expr::In { value, items } => Expr::In { value: boxed(value), items: all(items) },
+            Expr::Match { value, language, pattern } => {
+                Expr::Match { value: boxed(value), language, pattern }
+            }
+            Expr::Case { branches, otherwise } => {
+                let branch = |(condition, value): (Expr, Expr)| {
+                    (condition.of_one_table(), value.of_one_table())
+                };
+                let branches = branches.into_iter().map(branch).collect();
+                Expr::Case { branches, otherwise: otherwise.map(boxed) }
+            }
+            Expr::Cast(x, to) => Expr::Cast(boxed(x), to),
+            Expr::Extract(part, x) => Expr::Extract(part, boxed(x)),
+            Expr::Call(function, arguments) => Expr::Call(function, all(arguments)),
         }
     }
 

@@ -84,6 +84,23 @@ pub fn parse_row_sql(text: &str) -> Result<Expr> {
     })
 }
 
+/// Parses an expression over the rows that a function aggregates. In joins, these are right rows, so
+/// columns can also be written as `right.price`. Otherwise, this function behaves like
+/// [`parse_row_sql`].
+///
+/// # Errors
+///
+/// Returns the same errors as [`parse_sql`].
+pub fn parse_function_sql(text: &str) -> Result<Expr> {
+    parse(text, "(bid + ask) / 2", |side, name| match side {
+        Origin::Row | Origin::Right => Ok(()),
+        Origin::Left => {
+            let name = shown(name);
+            Err(format!("`left.{name}`: functions aggregate right rows; write right.{name}"))
+        }
+    })
+}
+
 /// Parses a predicate. Fails if `allowed` rejects one of its columns.
 fn parse(
     text: &str,

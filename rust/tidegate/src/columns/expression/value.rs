@@ -1,14 +1,16 @@
 //! Expressions that compute a value from the rows in one table, and conditions on times that depend
 //! on such values.
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{DataType, Schema, TimeUnit};
+use arrow_select::concat::concat;
 
 use super::bind::{Predicate, bind_value, bind_with_ends};
 use super::bound::TypedOperation;
 use super::end::EndRule;
 use super::evaluate::BlockPairs;
 use super::{Expr, Origin};
+use crate::columns::faults::Faults;
 use crate::{Error, Result, shown};
 
 /// An expression over one table's columns, checked against the schemas of two tables.
@@ -19,6 +21,9 @@ pub(crate) struct RowValue {
     root: TypedOperation,
     side: Origin,
     columns: Vec<usize>,
+    /// The record of rows for which the expression cannot be computed. If this field is `None`,
+    /// such rows cause an error.
+    faults: Option<Faults>,
 }
 
 impl RowValue {
@@ -54,7 +59,7 @@ impl RowValue {
                 }));
             }
         };
-        Ok(RowValue { argument, root, side, columns })
+        Ok(RowValue { argument, root, side, columns, faults: None })
     }
 
     /// Returns the side whose columns the expression reads.
@@ -85,9 +90,37 @@ impl RowValue {
     pub(crate) fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let columns: Vec<ArrayRef> =
             self.columns.iter().map(|&column| batch.column(column).clone()).collect();
-        self.root
-            .values(&BlockPairs::All { columns: &columns, len: batch.num_rows() })
-            .map_err(|error| error.of_argument("where", self.argument))
+        self.of_columns(&columns, batch.num_rows())
+    }
+
+    /// For rows where the expression cannot be computed, returns null and records the failure in
+    /// `faults`.
+    pub(crate) fn note(&mut self, faults: &Faults) {
+        self.faults = Some(faults.clone());
+    }
+
+    /// Like [`evaluate`](Self::evaluate), given only the columns that the expression reads.
+    pub(crate) fn of_columns(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let found = self
+            .root
+            .values(&BlockPairs::All { columns, len: rows })
+            .map_err(|error| error.of_argument("where", self.argument));
+        match (found, &self.faults) {
+            (Err(error), Some(faults)) if error.is_data() && rows == 1 => {
+                faults.note(error);
+                Ok(new_null_array(self.data_type(), 1))
+            }
+            (Err(error), Some(_)) if error.is_data() => {
+                let half = rows / 2;
+                let part = |from: usize, len: usize| {
+                    let columns: Vec<ArrayRef> =
+                        columns.iter().map(|column| column.slice(from, len)).collect();
+                    self.of_columns(&columns, len)
+                };
+                Ok(concat(&[&part(0, half)?, &part(half, rows - half)?])?)
+            }
+            (found, _) => found,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queries for aggregates over sliding windows.
 
 pub(crate) mod fill;
+pub(crate) mod inputs;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;

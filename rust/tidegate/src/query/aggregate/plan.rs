@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::fill::{Fill, FillPlan};
+use super::inputs::{InputPlan, in_table, input};
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::windows::{DescribedWindows, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
@@ -60,15 +61,6 @@ impl AggregatePlan {
     }
 }
 
-impl InputPlan {
-    /// Configures the conditions to record each row for which they cannot be computed.
-    pub(crate) fn note(&mut self, faults: &Faults) {
-        for predicate in &mut self.predicates {
-            *predicate = predicate.take().map(|predicate| predicate.noting(faults));
-        }
-    }
-}
-
 /// The windows, in steps of the time unit.
 #[derive(Clone, Debug)]
 pub(crate) enum WindowSpan {
@@ -99,15 +91,6 @@ pub(crate) struct TablePlan {
     pub(crate) time: usize,
     pub(crate) rows: Option<Predicate>,
     pub(crate) inputs: InputPlan,
-}
-
-/// The columns of one table that functions read.
-#[derive(Debug)]
-pub(crate) struct InputPlan {
-    /// The positions of the [`FunctionsPlan::read`] columns in the table.
-    pub(crate) read: Vec<usize>,
-    /// The predicate of each aggregate.
-    pub(crate) predicates: Vec<Option<Predicate>>,
 }
 
 /// One aggregate.
@@ -189,7 +172,7 @@ impl AggregatePlan {
                     inputs: InputPlan {
                         read: names
                             .iter()
-                            .map(|(read, role)| columns.column(name, read, role))
+                            .map(|(read, role)| Ok(input(name, schema, columns, read, role)?.1))
                             .collect::<Result<_>>()?,
                         predicates: query
                             .aggregates
@@ -333,11 +316,6 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
-/// Adds the name of a table to its error if there are several tables.
-fn in_table(name: &str, tables: usize, error: Error) -> Error {
-    if tables == 1 { error } else { error.within(name) }
-}
-
 /// Returns the finest unit of all time columns.
 fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
     let zoned = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
@@ -415,11 +393,12 @@ fn read_schema(
     names: &[(&str, &str)],
 ) -> Result<Schema> {
     let field = |&(name, role): &(&str, &str)| {
-        let fields = tables
+        let owned = tables
             .iter()
             .zip(columns)
-            .map(|((table, schema), columns)| Ok(schema.field(columns.column(table, name, role)?)))
-            .collect::<Result<Vec<&Field>>>()?;
+            .map(|((table, schema), columns)| Ok(input(table, schema, columns, name, role)?.0))
+            .collect::<Result<Vec<Field>>>()?;
+        let fields: Vec<&Field> = owned.iter().collect();
         let types: Vec<&DataType> = fields.iter().map(|field| field.data_type()).collect();
         if let Some(integers) = beyond_64_bits(&types) {
             let nullable = fields.iter().any(|field| field.is_nullable());
@@ -522,27 +501,28 @@ impl FunctionsPlan {
         schema: &Schema,
     ) -> Result<(Self, InputPlan)> {
         let names = Names::new(schema);
-        let mut read: Vec<usize> = Vec::new();
+        let mut known: Vec<&str> = Vec::new();
         let mut outputs = Vec::with_capacity(aggregates.len());
         for Aggregate { name: output, function, columns, .. } in aggregates {
-            let mut place = |column: &String| -> Result<usize> {
-                let at = names.column(name, column, "aggs")?;
-                Ok(read.iter().position(|&other| other == at).unwrap_or_else(|| {
-                    read.push(at);
-                    read.len() - 1
-                }))
-            };
-            let columns = columns.iter().map(&mut place).collect::<Result<_>>()?;
+            let mut places = Vec::with_capacity(columns.len());
+            for column in columns {
+                places.push(known.iter().position(|other| other == column).unwrap_or_else(|| {
+                    known.push(column);
+                    known.len() - 1
+                }));
+            }
             let (name, function) = (output.clone(), function.clone());
-            outputs.push(OutputPlan { name, function, columns });
+            outputs.push(OutputPlan { name, function, columns: places });
         }
+        let read = known.iter().map(|text| input(name, schema, &names, text, "aggs"));
+        let (fields, read): (Vec<Field>, _) = read.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let bind = |aggregate: &Aggregate| {
             let bind = |expr| Predicate::bind_row(expr, schema);
             aggregate.predicate.as_ref().map(bind).transpose()
         };
         let predicates = aggregates.iter().map(bind).collect::<Result<_>>()?;
         let functions =
-            FunctionsPlan { read: Arc::new(schema.project(&read)?), outputs, faults: None };
+            FunctionsPlan { read: Arc::new(Schema::new(fields)), outputs, faults: None };
         Ok((functions, InputPlan { read, predicates }))
     }
 
@@ -697,17 +677,5 @@ impl TablePlan {
         every.sort_unstable();
         every.dedup();
         every
-    }
-}
-
-impl InputPlan {
-    /// Returns the columns that functions and their predicates read, in ascending order.
-    pub(crate) fn columns(&self) -> Vec<usize> {
-        let predicates =
-            self.predicates.iter().flatten().flat_map(|predicate| predicate.columns(Origin::Left));
-        let mut used: Vec<usize> = self.read.iter().chain(predicates).copied().collect();
-        used.sort_unstable();
-        used.dedup();
-        used
     }
 }
