@@ -1,4 +1,4 @@
-"""Adds what to write to errors from native code, which does not know how Python converts data."""
+"""Adds advice to errors from native code, which does not know how Python converts data."""
 
 import re
 
@@ -15,7 +15,7 @@ OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/",
 
 
 def with_remedy(error: Exception) -> Exception | None:
-    """Return the error with what to write, or None if its message is complete already."""
+    """Return the error with advice, or None if its message is already complete."""
     text = str(error)
     if found := OF_LEFT.search(text):
         message = f"{text}; functions in `aggs` read columns of the matching right rows"
