@@ -2,13 +2,13 @@
 //!
 //! A reader gets one version and keeps it for as long as it needs it. A writer builds a new version
 //! from the latest one without holding a lock, and then replaces the latest version. If another
-//! writer was faster, the writer starts again from the new version. Readers never wait for a version
-//! to be built, and every version contains all earlier changes.
+//! writer has replaced it in the meantime, the writer starts again from the new version. Readers
+//! never wait for a version to be built, and every version contains all earlier changes.
 
 use crate::atomic::Arc;
 use crate::lock::Lock;
 
-/// A value of which there are successive versions.
+/// A value that is replaced by successive versions.
 ///
 /// ```
 /// use tidegate_sync::Latest;

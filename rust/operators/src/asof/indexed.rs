@@ -37,8 +37,8 @@ const BLOCK: usize = 16;
 ///
 /// # Panics
 ///
-/// Panics if the left side has [`MAX_ROWS`] rows or more, there is not a key for each left row, a
-/// key is out of bounds, or `factor` is not positive.
+/// Panics if the left side has [`MAX_ROWS`] rows or more, a left row has no key, a key is out of
+/// bounds, or `factor` is not positive.
 pub fn asof_join_in(
     left: &[i64],
     right: &IndexedRows<'_>,
@@ -65,7 +65,8 @@ pub fn asof_join_in(
 }
 
 /// Returns the candidates of every left row, like [`candidates`](super::candidates), among the rows
-/// of an index. Returns `None` like [`asof_join_in`], and also if the index has several parts.
+/// of an index. Returns `None` in the same cases as [`asof_join_in`], and also if the index has
+/// several parts.
 ///
 /// # Panics
 ///
@@ -141,7 +142,7 @@ impl Block<'_> {
         }
     }
 
-    /// Replaces the partners that are not as near as those in a part.
+    /// Replaces the partners for which a part contains a nearer one.
     fn compare(
         &self,
         part: &SearchedPart<'_>,

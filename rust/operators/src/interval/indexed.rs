@@ -45,8 +45,8 @@ const VISITED: usize = 16;
 ///
 /// # Panics
 ///
-/// Panics if the left side has [`MAX_ROWS`] rows or more, there is not a key for each left row, a
-/// key is out of bounds, or `factor` is not positive.
+/// Panics if the left side has [`MAX_ROWS`] rows or more, a left row has no key, a key is out of
+/// bounds, or `factor` is not positive.
 pub fn interval_join_in(
     left: &[i64],
     right: &IndexedRows<'_>,
@@ -100,8 +100,7 @@ pub fn interval_join_in(
 ///
 /// # Panics
 ///
-/// Panics if there is not a key for each left row, a key is out of bounds, or `factor` is not
-/// positive.
+/// Panics if a left row has no key, a key is out of bounds, or `factor` is not positive.
 pub fn partner_rows_in(
     left: &[i64],
     right: &IndexedRows<'_>,

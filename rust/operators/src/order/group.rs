@@ -70,7 +70,7 @@ impl SideIndex {
         Ok(SideIndex { starts, ts, numbers, ascending, is_sorted, rows: side.ts.len() })
     }
 
-    /// Returns an index whose arrays have been saved, or `None` if they do not fit each other. The
+    /// Returns the index with these saved arrays, or `None` if the arrays are inconsistent. The
     /// flags are those of [`ascending`](Self::ascending) and [`is_sorted`](Self::is_sorted).
     ///
     /// The times of each key must be in ascending order, and the row numbers must be below `rows`.

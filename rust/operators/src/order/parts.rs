@@ -14,8 +14,8 @@ use super::search::{Search, search};
 use super::{Groups, SideIndex};
 use crate::rows::NO_KEY;
 
-/// If there are fewer right rows per left row than this, following the left rows in time order
-/// takes less time than a search for each of them.
+/// If there are fewer right rows per left row than this, visiting the rows in time order takes less
+/// time than searching for each left row.
 pub const SEARCHED: usize = 32;
 
 /// A part of an index, together with the keys of the left rows.
@@ -54,15 +54,19 @@ pub struct IndexedRows<'a> {
 }
 
 impl<'a> IndexedRows<'a> {
-    /// Creates the rows of some parts. The rows of a part follow those of the previous parts.
+    /// Combines the rows of several parts. The rows of each part follow the rows of the previous
+    /// part.
     ///
     /// # Panics
     ///
-    /// Panics if a part has more expired rows than rows.
+    /// Panics if a part has more expired rows than it has rows in total.
     pub fn new(parts: impl IntoIterator<Item = IndexPart<'a>>) -> Self {
         let mut rows = 0;
         let parts = parts.into_iter().map(|part| {
-            assert!(part.expired <= part.rows.rows(), "expired rows are rows");
+            assert!(
+                part.expired <= part.rows.rows(),
+                "a part has at most as many expired rows as rows"
+            );
             let first = rows;
             rows += part.rows.rows() - part.expired;
             SearchedPart {
@@ -87,7 +91,7 @@ impl<'a> IndexedRows<'a> {
         left_rows.saturating_mul(SEARCHED) <= self.rows
     }
 
-    /// Returns the only part, if there is a single part of which no row has expired.
+    /// Returns the only part if there is exactly one and none of its rows have expired.
     pub(crate) fn whole(&self) -> Option<&SearchedPart<'a>> {
         match &self.parts[..] {
             [part] if part.expired == 0 => Some(part),
@@ -100,10 +104,10 @@ impl<'a> IndexedRows<'a> {
         &self.parts
     }
 
-    /// Panics unless there is a key in every part for each of `left_rows` left rows.
+    /// Panics unless every part has a key for each of the `left_rows` left rows.
     pub(crate) fn check(&self, left_rows: usize) {
         let fits = |part: &SearchedPart| part.left_keys.is_none_or(|keys| keys.len() == left_rows);
-        assert!(self.parts.iter().all(fits), "a key a time");
+        assert!(self.parts.iter().all(fits), "every part has one key per left row");
     }
 }
 

@@ -44,7 +44,7 @@ const BLOCK: usize = 16;
 /// The number of left rows in a task.
 const TASK_ROWS: usize = 1 << 9;
 
-/// If there are more pairs than one in this many right rows, it takes less time to join all right
+/// If there is more than one pair per this many right rows, it takes less time to join all right
 /// rows than to select the rows of the pairs and join only these.
 const SELECTED: usize = 8;
 
@@ -86,32 +86,36 @@ pub struct OverlapRule {
 #[derive(Debug)]
 pub struct IndexedIntervals<'a> {
     rows: IndexedRows<'a>,
-    /// The ends of each part, and the time before which rows have expired that ended before it.
+    /// The ends of each part, and a time: rows that ended before it have expired.
     ends: Vec<(&'a EndTree, i64)>,
 }
 
 impl<'a> IndexedIntervals<'a> {
-    /// Adds the ends of each part to the starts. The time of each part is the time before which the
-    /// ends of expired rows are, or the earliest possible time.
+    /// Adds the ends of each part to the starts. Rows of a part that end before the part's time
+    /// have expired. If none have expired, this is the earliest possible time.
     ///
     /// # Panics
     ///
-    /// Panics if there are not as many trees as parts, or if a tree is of other rows.
+    /// Panics if the number of trees differs from the number of parts, or if a tree and its part
+    /// differ in length.
     pub fn new(
         starts: IndexedRows<'a>,
         ends: impl IntoIterator<Item = (&'a EndTree, i64)>,
     ) -> Self {
         let ends: Vec<_> = ends.into_iter().collect();
         let of_starts = starts.parts().iter().map(|part| part.groups.ts().len());
-        assert!(of_starts.eq(ends.iter().map(|(tree, _)| tree.ends().len())), "an end a start");
+        assert!(
+            of_starts.eq(ends.iter().map(|(tree, _)| tree.ends().len())),
+            "each start has an end"
+        );
         IndexedIntervals { rows: starts, ends }
     }
 }
 
 /// Finds the right rows in an index that overlap each left row, like
-/// [`Overlaps`](super::Overlaps), with an example in [`IndexedIntervals`]. The keys of left rows
-/// are those of the index's parts. The end of a left row is the latest time at which a partner can
-/// start, so `rule.least` must already have been subtracted.
+/// [`Overlaps`](super::Overlaps), with an example in [`IndexedIntervals`]. The keys of the left
+/// rows are in the parts of the index. The end of a left row is the latest time at which a partner
+/// can start, so `rule.least` must already have been subtracted.
 ///
 /// Returns `None` if there are so many left rows or pairs that it takes less time to join all right
 /// rows.
@@ -134,7 +138,7 @@ pub fn overlaps_in(
 }
 
 /// Returns the numbers of all right rows in an index that overlap a left row, in ascending order.
-/// Returns `None` like [`overlaps_in`].
+/// Returns `None` in the same cases as [`overlaps_in`].
 ///
 /// # Panics
 ///
@@ -200,7 +204,7 @@ fn lists_up_to(
     Ok(lists.filter(|_| compared.get() <= most))
 }
 
-/// A join of left rows with the rows of an index.
+/// A join between left rows and an index.
 struct IndexedOverlap<'a> {
     left: IntervalColumns<'a>,
     right: &'a IndexedIntervals<'a>,
@@ -311,7 +315,8 @@ mod tests {
     }
 
     impl OwnPart {
-        /// Rows expire if all of those before them have also ended before `earliest`.
+        /// If rows that end before `earliest` precede all others, they expire. Otherwise, no rows
+        /// expire.
         fn new(rows: &[Row], left: &[Row], earliest: i64, driver: &Driver) -> Self {
             let expired = rows.iter().take_while(|row| row.1 < earliest).count();
             let is_prefix = rows[expired..].iter().all(|row| row.1 >= earliest);

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The nodes of a level are an array, so there are no pointers. Nodes cover positions regardless of
-//! keys, and a search is limited to the positions of its key. It visits at most two nodes per level
-//! without finding a row in each, one at either end of these positions.
+//! keys, and a search is limited to the positions of its key. On each level, it visits at most two
+//! nodes below which it finds no row: one at either end of these positions.
 
 use std::ops::Range;
 
@@ -29,7 +29,8 @@ use crate::order::SideIndex;
 /// The number of children of a node. Their ends fill two cache lines.
 const CHILDREN: usize = if cfg!(test) { 4 } else { 16 };
 
-/// The number of positions beyond those it appends for which [`select_within`] needs memory.
+/// The number of additional positions for which [`select_within`] needs memory, beyond those that
+/// it appends.
 const WIDTH: usize = 8;
 
 /// The ends of the rows in a part of an index, and the latest end of each node above them.
@@ -53,7 +54,7 @@ pub struct EndTree {
     levels: Vec<Pages<i64>>,
 }
 
-/// A search for the positions in a range whose row does not end before `limit`.
+/// A search for the positions in a range whose rows end at or after `limit`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EndSearch {
     pub(super) range: Range<u32>,
@@ -104,9 +105,9 @@ impl EndTree {
     ///
     /// # Panics
     ///
-    /// Panics if there is not an end for each row.
+    /// Panics if the number of ends differs from the number of rows.
     pub fn new(starts: &SideIndex, ends: &[i64], driver: &Driver) -> Result<Self, Stopped> {
-        assert_eq!(starts.rows(), ends.len(), "an end a start");
+        assert_eq!(starts.rows(), ends.len(), "each start has an end");
         Self::of_places(by_place(ends, starts.groups().numbers(), driver)?, driver)
     }
 
@@ -178,8 +179,8 @@ impl EndTree {
             for (at, search) in searches.iter().enumerate() {
                 for &parent in parents.of(at) {
                     self.descend(search, level, parent, &mut nodes.numbers);
-                    // A search can have two nodes, the first and the last, without a position to
-                    // be found below them.
+                    // Two nodes of a search, the first and the last, may have no matching position
+                    // below them.
                     if nodes.numbers.len() > most.saturating_add(2 * (nodes.ends.len() + 1)) {
                         return false;
                     }

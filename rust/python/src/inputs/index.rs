@@ -146,7 +146,7 @@ impl Index {
         })
     }
 
-    /// The largest number of left rows for each of which a join searches the index.
+    /// The largest number of left rows for which a join searches the index row by row.
     #[getter]
     fn _most_searched(&self) -> usize {
         self.latest.get().most_searched().unwrap_or_default()

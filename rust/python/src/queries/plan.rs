@@ -303,11 +303,13 @@ impl AggregationPlan {
 impl AggregationPlan {
     fn windows(&self) -> PyResult<&ResultWindows> {
         let windows = self.plan.windows.as_ref();
-        windows.ok_or_else(|| raise(Error::argument("sessions have no windows of a known length")))
+        windows.ok_or_else(|| {
+            raise(Error::argument("the length of session windows is not known in advance"))
+        })
     }
 }
 
-/// Returns a length as an argument: an integer, or a string.
+/// Converts a length to the integer or string that can be passed as an argument.
 fn length(py: Python<'_>, length: Length) -> PyResult<Bound<'_, PyAny>> {
     Ok(match length {
         Length::Fixed(tidegate::Bound::Steps(steps)) => steps.into_pyobject(py)?.into_any(),

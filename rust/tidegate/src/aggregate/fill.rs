@@ -62,7 +62,7 @@ struct OpenKey {
     row: u32,
     /// The window of this row.
     window: i64,
-    /// The last window of the key, as far as it is known.
+    /// The last window of the key, as far as is known.
     until: i64,
 }
 
@@ -117,7 +117,7 @@ impl WindowFiller {
         })
     }
 
-    /// Returns the rows of a whole table, with those of windows without rows.
+    /// Returns the rows of a whole table, including rows for windows without input rows.
     ///
     /// `announce` receives the number of rows of each batch before the batch is built.
     pub(crate) fn table(
@@ -150,8 +150,8 @@ impl WindowFiller {
         Ok(found)
     }
 
-    /// Returns the next rows of a stream, with those of earlier windows without rows. A window's
-    /// rows must be passed together.
+    /// Returns the next rows of a stream, including rows for earlier windows without input rows. A
+    /// window's rows must be passed together.
     pub(crate) fn push(&mut self, batches: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         let given = concat_batches(&self.schema, batches)?;
         let (keys, windows) = (self.keys_of(&given)?, self.windows_of(&given));
@@ -166,8 +166,8 @@ impl WindowFiller {
         Ok(found)
     }
 
-    /// Returns the rows of windows without rows that end no later than a time. `None` means all
-    /// windows of the open keys.
+    /// Returns the rows for windows without input rows that end no later than a time. `None` means
+    /// all windows of the open keys.
     pub(crate) fn advance(&mut self, upto: Option<i64>) -> Result<Vec<RecordBatch>> {
         let last = match upto {
             None => i64::MAX,
@@ -246,7 +246,7 @@ impl WindowFiller {
             .collect()
     }
 
-    /// Returns the last window that a key keeps after a window with rows.
+    /// Returns the last window that is added for a key after a window with rows.
     fn kept_until(&self, window: i64) -> i64 {
         match self.plan.keep {
             None => window,
@@ -257,7 +257,7 @@ impl WindowFiller {
         }
     }
 
-    /// Passes rows to `take`, each preceded by those of earlier windows without rows.
+    /// Passes rows to `take`, each preceded by the rows for earlier windows without input rows.
     fn fill(
         &mut self,
         keys: &[KeyBytes],
@@ -272,7 +272,7 @@ impl WindowFiller {
             self.fill_upto(window - 1, &mut filled, take)?;
             while windows.get(row) == Some(&window) {
                 let until = match ahead {
-                    // Without `keep`, the windows of a key reach to its last row.
+                    // Without `keep`, the windows of a key end with its last row.
                     Some(ahead) if self.plan.keep.is_none() => {
                         ahead.windows[ahead.next[row] as usize]
                     }
@@ -289,7 +289,7 @@ impl WindowFiller {
         self.pass_on(&mut filled, 1, take)
     }
 
-    /// Passes the rows of windows without rows to `take`, up to a window.
+    /// Passes the rows for windows without input rows to `take`, up to a window.
     fn continue_to(
         &mut self,
         last: i64,
@@ -318,7 +318,7 @@ impl WindowFiller {
     fn add_window(&mut self, window: i64, filled: &mut FilledRows) {
         let (start, end) = self.windows.nth_window(window);
         self.open.retain(|_, key| {
-            // A day that a time zone has skipped contains no time.
+            // A day that a time zone has skipped contains no times.
             let is_there = window <= key.until && (start < end || window == key.window);
             if is_there {
                 filled.starts.push(start);
@@ -387,7 +387,7 @@ impl WindowFiller {
         Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
     }
 
-    /// Returns the values of a column. Those of empty windows are on the line between two rows.
+    /// Returns the values of a column. Values of empty windows are interpolated between two rows.
     fn on_lines(
         &self,
         values: &ArrayRef,

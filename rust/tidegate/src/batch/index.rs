@@ -84,8 +84,8 @@ pub(super) fn overlapping_only(
     rows.map(|rows| tables.1.taken(&rows)).transpose()
 }
 
-/// Returns the index, and the intervals of the left rows. Returns no intervals if a left time does
-/// not fit in 64 bits in the unit of the join. If possible, a join of all rows then compares such
+/// Returns the index, and the intervals of the left rows. Returns no intervals if a left time in
+/// the unit of the join does not fit in 64 bits. If possible, a join of all rows then compares such
 /// times by their order.
 fn overlap_sides<'a>(
     index: &'a TableIndex,

@@ -1,6 +1,6 @@
 //! Parses and formats durations as users write them: `1h30m`, `-5 seconds`, `250ms`, `PT1H30M`. The
-//! same parser is used for arguments and for `INTERVAL`. Lengths of windows may also contain
-//! calendar units, as in `1mo`.
+//! same parser is used for arguments and for `INTERVAL`. Window lengths may also contain calendar
+//! units, as in `1mo`.
 
 use crate::{Error, Result, shown};
 
@@ -105,8 +105,8 @@ pub(crate) fn duration_text(nanoseconds: i128) -> String {
     format!("{}{name}", nanoseconds / length)
 }
 
-/// Formats a fixed duration such that it contains no calendar units: as a whole number of hours or
-/// of a smaller unit.
+/// Formats a fixed duration without calendar units, as a whole number of hours or of a smaller
+/// unit.
 pub(crate) fn clock_text(nanoseconds: i128) -> String {
     const HOUR: i128 = 3_600 * SECOND;
     match nanoseconds % HOUR {

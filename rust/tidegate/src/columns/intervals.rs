@@ -1,4 +1,4 @@
-//! The intervals of rows that have a start and an end each.
+//! The intervals of rows that have a start and an end.
 
 use std::ops::Range;
 
@@ -56,8 +56,8 @@ impl Intervals {
                 let is_long = |(start, end): (&i64, &i64)| {
                     (end >= start) & (end.wrapping_sub(*start).cast_unsigned() >= steps)
                 };
-                // Usually, every row is long enough to overlap another row. A check without a branch
-                // per row finds this out.
+                // Usually, every row is long enough to overlap another row. This check needs no
+                // branch per row.
                 let all_overlap = !has_missing && rows.fold(true, |all, row| all & is_long(row));
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);

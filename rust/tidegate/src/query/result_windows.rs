@@ -17,7 +17,7 @@ impl ResultWindows {
         ResultWindows { windows, unit }
     }
 
-    /// Returns a length of time that no window exceeds, in the unit of the times.
+    /// Returns an upper bound on the length of a window, in the unit of the times.
     pub fn longest(&self) -> i64 {
         self.windows.longest()
     }
@@ -27,8 +27,8 @@ impl ResultWindows {
         self.windows.last_window(ts)
     }
 
-    /// Returns the size and the offset of adjacent windows of which all windows consist. The size is
-    /// as long as possible.
+    /// Returns the size and offset of adjacent windows that can be combined into every window. The
+    /// size is the largest possible one.
     pub fn slices(&self) -> (Length, Length) {
         let (size, advance, offset) = self.windows.lengths();
         let size = gcd(size, advance);

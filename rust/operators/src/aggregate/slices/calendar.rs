@@ -1,8 +1,8 @@
 //! Calendar units, such as days and months in a time zone, numbered in time order.
 //!
-//! Local days have 23 to 25 hours, and months have 28 to 31 days, so no division of a time finds
-//! the window that contains it. Windows over calendar units are therefore computed on unit numbers,
-//! which are evenly spaced:
+//! Local days have 23 to 25 hours, and months have 28 to 31 days, so dividing a time by a window
+//! size does not find the window that contains it. Windows over calendar units are therefore
+//! computed on unit numbers, which are evenly spaced:
 //!
 //! ```text
 //!                     Sat 00:00   Sun 00:00  Mon 00:00   Tue 00:00     local clock
@@ -13,7 +13,7 @@
 //! A unit begins at the first time at which the local clock has reached the unit's local start. If
 //! clocks skip the local start, the unit begins when they have skipped it. If clocks show the local
 //! start twice, the unit begins at the first of the two times. Units are therefore contiguous and
-//! in time order, whatever the rules of the time zone are.
+//! in time order, regardless of the time zone's rules.
 //!
 //! Both directions take one binary search over the changes of the zone's offset, and some integer
 //! arithmetic.
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
-/// The seconds in 400 years. After this time, the calendar and its weekdays repeat.
+/// The number of seconds in 400 years, after which the calendar and its weekdays repeat.
 const CYCLE: i64 = 146_097 * SECONDS_PER_DAY;
 
 /// The offsets of a time zone from UTC, in seconds.
@@ -39,8 +39,8 @@ impl ZoneOffsets {
     /// The time from which the rules of every zone must repeat every 400 years: 2100-01-01 UTC.
     pub const PERIODIC_FROM: i64 = 4_102_444_800;
 
-    /// The time up to which changes must be listed. Two days more than one cycle are needed,
-    /// because local times differ from UTC by up to one day.
+    /// The time up to which changes must be listed. One cycle and two more days are needed, because
+    /// local times differ from UTC by up to one day.
     pub const LISTED_UPTO: i64 = Self::PERIODIC_FROM + CYCLE + 2 * SECONDS_PER_DAY;
 
     /// Creates the offsets of a zone.
@@ -89,7 +89,7 @@ impl ZoneOffsets {
         let steps = |seconds: i64| i128::from(seconds) * i128::from(steps_per_second);
         let shown = i128::from(ts) + steps(self.offsets[at]);
         match at.checked_sub(1) {
-            // Clocks have come within one step of this time.
+            // Before the change, clocks came within one step of this local time.
             Some(before) => shown.max(steps(self.reached[before]) + steps(moved) - 1),
             None => shown,
         }
@@ -111,7 +111,8 @@ impl ZoneOffsets {
     }
 }
 
-/// Returns the length of the cycles by which a time lies beyond the listed times, in seconds.
+/// Returns by how many seconds, in whole cycles, a time has to be moved back to be among the listed
+/// times.
 fn seconds_beyond(seconds: i64) -> i64 {
     match seconds.saturating_sub(ZoneOffsets::PERIODIC_FROM) {
         beyond if beyond < CYCLE => 0,
@@ -119,9 +120,9 @@ fn seconds_beyond(seconds: i64) -> i64 {
     }
 }
 
-/// Divides, rounding down. Quotients outside the range of 64 bits are moved to its end.
+/// Divides and rounds down. Quotients outside the 64-bit range are clamped to it.
 ///
-/// A division of 128-bit integers takes several times as long as one of 64-bit integers.
+/// Dividing 128-bit integers takes several times as long as dividing 64-bit integers.
 fn floor(dividend: i128, divisor: i64) -> i64 {
     match i64::try_from(dividend) {
         Ok(dividend) => dividend.div_euclid(divisor),
@@ -158,7 +159,7 @@ impl Calendar {
     ///
     /// # Panics
     ///
-    /// Panics if there is a zone but times are not in whole fractions of a second.
+    /// Panics if there is a zone, but a second is not a whole number of time steps.
     pub fn new(
         unit: CalendarUnit,
         steps_per_day: i64,
@@ -214,7 +215,7 @@ impl Calendar {
         }
     }
 
-    /// Returns a number of steps that this number of consecutive units never exceeds.
+    /// Returns an upper bound on the length of this many consecutive units, in steps.
     pub(super) fn longest(&self, units: i64) -> i64 {
         let days = match self.unit {
             CalendarUnit::Day => units,

@@ -33,7 +33,7 @@ pub struct Windows {
     rest: i64,
     /// The starts of the first and last windows to compute.
     starts: (i64, i64),
-    /// The calendar whose units all these numbers count. `None` means that they are times.
+    /// The calendar whose units these numbers count. `None` means that they are times.
     calendar: Option<Arc<Calendar>>,
 }
 
@@ -120,13 +120,13 @@ impl Windows {
         (self.size, self.advance, self.offset)
     }
 
-    /// Returns a length of time that no window exceeds. Without a calendar, it is the size.
+    /// Returns an upper bound on the length of a window. Without a calendar, this is the size.
     pub fn longest(&self) -> i64 {
         self.calendar.as_ref().map_or(self.size, |calendar| calendar.longest(self.size))
     }
 
     /// Returns the last window that begins at or before a time. Bounds outside the range of 64-bit
-    /// integers are moved to the end of this range.
+    /// integers are clamped to it.
     pub fn last_window(&self, ts: i64) -> (i64, i64) {
         let [number, size, advance, offset] =
             [self.number_of(ts), self.size, self.advance, self.offset].map(i128::from);
@@ -158,7 +158,7 @@ impl Windows {
     }
 
     /// Returns the bounds of the window with this number. Bounds outside the range of 64-bit
-    /// integers are moved to the end of this range.
+    /// integers are clamped to it.
     pub fn nth_window(&self, number: i64) -> (i64, i64) {
         let [number, size, advance, offset] =
             [number, self.size, self.advance, self.offset].map(i128::from);
@@ -252,7 +252,7 @@ impl Windows {
         step * i128::from(self.advance) + i128::from(self.offset) + within
     }
 
-    /// Returns the number that lengths count for a time: the calendar unit, or the time itself.
+    /// Returns the number that represents a time in lengths: the calendar unit, or the time itself.
     fn number_of(&self, ts: i64) -> i64 {
         self.calendar.as_ref().map_or(ts, |calendar| calendar.unit_of(ts))
     }

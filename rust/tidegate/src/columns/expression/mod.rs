@@ -184,7 +184,7 @@ impl Expr {
         }
     }
 
-    /// Returns the same expression over the columns of a single table, whatever their sides are.
+    /// Returns the same expression over the columns of a single table, regardless of their sides.
     pub(crate) fn of_one_table(self) -> Self {
         let boxed = |x: Box<Expr>| Box::new(x.of_one_table());
         let all = |every: Vec<Expr>| every.into_iter().map(Expr::of_one_table).collect();

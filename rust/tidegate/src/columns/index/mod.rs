@@ -1,4 +1,4 @@
-//! Tables whose rows have been prepared for many joins as their right side.
+//! Tables whose rows are prepared once and then used as the right side of many joins.
 //!
 //! The rows are grouped by key and sorted by time once. A join then looks up the keys of its left
 //! rows, and searches for their positions, so its work does not depend on the number of right rows.
@@ -31,13 +31,14 @@ use crate::{Error, Result, shown};
 use saved::SectionCheck;
 pub use saved::open_index;
 
-/// A part is merged with the rows after it if it has fewer than this many times as many rows.
+/// A part is merged with the rows after it if it has less than this many times their number of
+/// rows.
 const MERGED: usize = 3;
 
 /// Adjacent batches are merged into batches of up to this many rows.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// The time column of an index or a join. If rows have a start and an end each, these two columns.
+/// The time column of an index or a join, or the start and end columns if rows have both.
 pub(crate) type TimeColumns = (usize, Option<usize>);
 
 /// The rows of a table, grouped by key and sorted by time.
@@ -53,8 +54,8 @@ struct IndexColumns {
     on: TimeColumns,
     unit: Unit,
     by: Vec<usize>,
-    /// Rows expire when they are this much older than the latest one, or end this long before the
-    /// latest start.
+    /// The age, relative to the latest row, at which rows expire. Rows with an end expire when they
+    /// end this long before the latest start.
     keep: Option<i64>,
 }
 
@@ -110,12 +111,12 @@ struct Part {
     batches: Vec<RecordBatch>,
     /// The rows by time or start. A row whose start or end is missing has no key.
     rows: Arc<SideIndex>,
-    /// The ends of the rows, if they have one.
+    /// The ends of the rows, if they have ends.
     ends: Option<Arc<EndTree>>,
     keys: Option<Arc<KeyLookup>>,
-    /// The number of rows that have expired. In the index, they precede the others.
+    /// The number of rows that have expired. They precede the others in the index.
     expired: usize,
-    /// The time before which rows have expired. This refers to the ends of rows, if they have one.
+    /// The time before which rows have expired. If rows have ends, their ends are compared with it.
     earliest: i64,
     /// The time or start of the last row, or the earliest possible time if there are no rows.
     latest: i64,
@@ -191,7 +192,7 @@ impl Part {
         if rest == 0 {
             return Ok(None);
         }
-        // The rows are copied, since slices would keep the memory of expired rows.
+        // The rows are copied, because slices would keep the memory of expired rows in use.
         let rest: Vec<u32> =
             (0..table.rows()).filter(|&row| is_kept(row)).map(|row| row as u32).collect();
         Part::new(&table.taken(&rest)?, columns, driver).map(Some)
@@ -221,7 +222,7 @@ fn compacted(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Vec<RecordBatch> 
     let mut some: Vec<RecordBatch> = Vec::new();
     let mut rows = 0;
     let mut flush = |some: &mut Vec<RecordBatch>| {
-        // Dictionaries that do not fit into one cannot be concatenated.
+        // Dictionaries that do not fit into a single one cannot be concatenated.
         match some.len() > 1 && concat_batches(schema, &*some).map(|one| compact.push(one)).is_ok()
         {
             true => some.clear(),
@@ -242,8 +243,9 @@ fn compacted(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Vec<RecordBatch> 
 
 impl Table {
     /// Returns the table with an index of its rows, by time and by keys. `on` is the time column,
-    /// or the start column with the end column. With `keep`, rows expire when they are this much
-    /// older than the latest one, or end this long before the latest start.
+    /// or the start column with the end column. With `keep`, rows expire when they are older than
+    /// the latest row by this much. Rows with an end expire when they end this long before the
+    /// latest start.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -302,7 +304,8 @@ impl Table {
         if merged.is_empty() {
             parts.push(Part::new(&rows, &index.columns, driver)?);
         } else {
-            // Times are checked in the new rows first, whose row numbers an error message states.
+            // Times are checked in the new rows alone first, so that error messages state their row
+            // numbers.
             RowTimes::read(&rows, &index.columns, driver)?;
             let batches = merged.into_iter().rev().flatten().chain(rows.batches().iter().cloned());
             let batches = compacted(self.schema(), batches.collect());
@@ -371,7 +374,7 @@ impl Table {
         ((name(start), end.map(name)), columns.by.iter().map(|&at| name(at)).collect())
     }
 
-    /// Returns the largest number of left rows for each of which a join searches the index, or
+    /// Returns the largest number of left rows for which a join searches the index row by row, or
     /// `None` if the table has no index.
     pub fn most_searched(&self) -> Option<usize> {
         self.index().map(|_| self.rows() / SEARCHED)
@@ -402,7 +405,7 @@ impl IndexFit<'_> {
             let tree = part.ends.as_ref().expect("the rows have an end");
             (&**tree, part.earliest)
         });
-        // Rows expire by their end, at any start.
+        // Rows expire by their end, regardless of their start.
         IndexedIntervals::new(self.starts(|_| i64::MIN), ends)
     }
 
@@ -454,7 +457,7 @@ impl TableIndex {
         Ok(IndexFit { parts: parts.collect::<Result<_>>()?, factor })
     }
 
-    /// Returns rows with the columns of the index in their order.
+    /// Returns the rows with their columns in the order of the index.
     fn fitting(&self, schema: &SchemaRef, rows: &Table) -> Result<Table> {
         let mut places = Vec::new();
         for field in schema.fields() {
@@ -486,7 +489,7 @@ impl TableIndex {
         Table::of_valid(rows.name(), schema.clone(), batches.collect::<Result<_>>()?)
     }
 
-    /// Returns the error for a join that the index does not fit.
+    /// Returns the error for a join that does not match the index.
     fn misfit(&self, right: &Table, on: TimeColumns, keys: &[KeyColumn]) -> Error {
         let name = |at: usize| format!("`{}`", shown(right.schema().field(at).name()));
         let list = |columns: &[usize]| match columns {

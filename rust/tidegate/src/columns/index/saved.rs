@@ -6,13 +6,13 @@
 //!
 //! The rows are the bodies of an Arrow IPC stream, and the messages describe them. The keys are an
 //! IPC stream. Sections and bodies start at multiples of 64 bytes, so that values can be used where
-//! they are mapped. The trailer is JSON with the place and the checksums of each section, followed
-//! by its length, its checksum and the magic bytes.
+//! they are mapped. The trailer is JSON with the position and checksums of each section. It is
+//! followed by the length and checksum of the JSON, and the magic bytes.
 //!
 //! Opening a file reads and checks the trailer and the small sections. The Arrow library also checks
 //! everything in the rows that memory safety depends on, such as offsets and text. Before the first
-//! search, the checksums of the times, ends and row numbers are compared. The checksums of the rows are
-//! compared only on request, because this reads the whole file.
+//! search, the checksums of the times, ends and row numbers are verified. The checksums of the rows
+//! are verified only on request, because the whole file has to be read.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -56,7 +56,7 @@ const MESSAGE_ROWS: usize = 1 << 22;
 /// The number of bytes whose checksum a thread computes at a time.
 const CHECKED_BYTES: usize = 1 << 24;
 
-/// The length of a message's continuation mark and of its own length.
+/// The size of a message's continuation mark and length field.
 const MESSAGE_HEAD: usize = 2 * size_of::<u32>();
 
 /// A continuation mark and a length of zero.
@@ -74,7 +74,7 @@ struct Section {
     checksums: Vec<u64>,
 }
 
-/// Sections of an index whose checksums are compared before they are used.
+/// Sections of an index whose checksums are verified before they are used.
 #[derive(Debug)]
 pub(super) struct SectionCheck {
     name: String,
@@ -84,7 +84,7 @@ pub(super) struct SectionCheck {
 }
 
 impl SectionCheck {
-    /// Compares the checksums, unless this has already been done.
+    /// Verifies the checksums, unless this has already been done.
     pub(super) fn verify(&self, driver: &Driver) -> Result<()> {
         let is_intact = match self.is_intact.get() {
             Some(is_intact) => *is_intact,
@@ -263,7 +263,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the index in a single part. Merges the parts if there are several.
+    /// Returns the index as a single part, which may require merging its parts.
     fn in_one_part(&self, driver: &Driver) -> Result<(IndexColumns, Part)> {
         let index = self.index().expect("the table has an index");
         let columns = index.columns.clone();
@@ -277,7 +277,7 @@ impl Table {
     }
 }
 
-/// Returns the keys in the order of their numbers, which is that of their first rows.
+/// Returns the keys in the order of their numbers, which is the order of their first rows.
 fn keys_of(table: &Table, lookup: &KeyLookup, by: &[usize], driver: &Driver) -> Result<Table> {
     let mut first = Vec::with_capacity(lookup.count());
     for (&number, row) in lookup.own_numbers(table, driver)?.iter().zip(0..) {
@@ -326,7 +326,7 @@ fn encoded(table: &Table, mut each: impl FnMut(&[u8], &[u8]) -> io::Result<()>) 
     Ok(())
 }
 
-/// Returns the length of the first message in some bytes, and that of its body.
+/// Returns the lengths of the first message in these bytes and of its body.
 fn message_in(bytes: &[u8]) -> Option<(usize, usize)> {
     let (head, rest) = bytes.split_at_checked(MESSAGE_HEAD)?;
     let len = u32::from_le_bytes(head[size_of::<u32>()..].try_into().ok()?) as usize;
@@ -334,8 +334,8 @@ fn message_in(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((MESSAGE_HEAD + len, usize::try_from(message.bodyLength()).ok()?))
 }
 
-/// Opens a file that [`Table::save_index`] has written. With `verify`, the checksums of all sections
-/// are compared, which reads the whole file.
+/// Opens a file that was written by [`Table::save_index`]. With `verify`, the checksums of all
+/// sections are verified, so the whole file is read.
 pub fn open_index(path: &Path, verify: bool, driver: &Driver) -> Result<Table> {
     let name = path.display().to_string();
     let failed = |error: io::Error| Error::state(format!("{name}: cannot be read: {error}"));
@@ -426,14 +426,14 @@ impl IndexFile {
             (self.flag("ascending")?, self.flag("is_sorted")?),
             table.rows(),
         );
-        let side = side.ok_or_else(|| self.damaged("its sections do not fit each other"))?;
+        let side = side.ok_or_else(|| self.damaged("its sections are inconsistent"))?;
         let keys = self.keys(keys, (&table, &columns), driver)?;
         let tree = ends.map(|ends| self.tree(&side, &ends)).transpose()?;
         if tree.is_some() != columns.on.1.is_some()
             || keys.as_ref().map_or(1, KeyLookup::count) != side.key_count()
             || self.number("rows")? != table.rows()
         {
-            return Err(self.damaged("its sections do not fit each other"));
+            return Err(self.damaged("its sections are inconsistent"));
         }
         let unverified = SectionCheck {
             name: self.name.clone(),
@@ -462,7 +462,7 @@ impl IndexFile {
             |bytes: Range<usize>| Pages::mapped(&self.file, start + bytes.start..start + bytes.end);
         let tree = EndTree::of_saved(rows, level);
         tree.filter(|tree| tree.bytes() == section.bytes.len())
-            .ok_or_else(|| self.damaged("its sections do not fit each other"))
+            .ok_or_else(|| self.damaged("its sections are inconsistent"))
     }
 
     fn columns(&self, table: &Table) -> Result<IndexColumns> {
@@ -511,7 +511,7 @@ impl IndexFile {
         self.trailer[name].as_bool().ok_or_else(|| self.damaged("a flag is missing"))
     }
 
-    /// Returns the place of a section, or `None` if the index has no such section.
+    /// Returns the position of a section, or `None` if the index has no such section.
     fn section(&self, name: &str) -> Result<Option<Section>> {
         let entry = &self.trailer["sections"][name];
         if entry.is_null() {

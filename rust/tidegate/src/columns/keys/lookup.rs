@@ -50,8 +50,8 @@ impl KeyLookup {
         Ok(lookup)
     }
 
-    /// Returns the lookup of a table's keys if they are numbered by their distance from the first
-    /// end of a span.
+    /// Returns the lookup of a table's keys if they are numbered by their distance from the start
+    /// of a span.
     pub(crate) fn of_span(table: &Table, columns: &[usize], ends: (i64, i64)) -> Result<Self> {
         let columns = key_types(table, columns)?;
         Ok(KeyLookup { columns, numbers: NumberTable::Direct(KeySpan::from(ends)) })

@@ -1,4 +1,4 @@
-//! Lengths of windows, which can be fixed durations or calendar units.
+//! Window lengths, which can be fixed durations or calendar units.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl Length {
     }
 }
 
-/// Formats the length such that it can be parsed again. Steps are formatted as an integer.
+/// Formats the length so that it can be parsed again. Steps are formatted as an integer.
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = match *self {

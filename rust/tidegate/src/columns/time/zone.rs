@@ -59,7 +59,7 @@ impl Zone {
         Ok(zone)
     }
 
-    /// Returns whether local times equal those of UTC.
+    /// Returns whether local times equal UTC.
     pub(crate) fn is_utc(&self) -> bool {
         self.offsets.changes().all(|(_, offset)| offset == 0)
     }

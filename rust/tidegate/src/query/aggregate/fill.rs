@@ -10,23 +10,23 @@ use crate::{Error, Result};
 
 /// Requests results for windows without rows.
 ///
-/// The windows of a key reach from its first window with rows to its last one. With `keep`, they
+/// The windows of a key extend from its first window with rows to its last one. With `keep`, they
 /// also include windows that start at most this long after the start of a window with rows, and
 /// longer gaps between two windows with rows are not filled further.
 #[derive(Clone, Debug)]
 pub struct EmptyWindows {
     /// The values of functions.
     pub fills: Fills,
-    /// How long a key without rows keeps its windows.
+    /// How long windows continue after a key's last window with rows.
     pub keep: Option<Bound>,
 }
 
 /// The values of all functions in windows without rows.
 #[derive(Clone, Debug)]
 pub enum Fills {
-    /// The same for every function.
+    /// The same value for every function.
     Every(Fill),
-    /// By the names of result columns. The values of all others are null.
+    /// Values by result column name. All other columns are null.
     Named(Vec<(String, Fill)>),
 }
 
@@ -43,7 +43,7 @@ pub enum Fill {
     Linear,
 }
 
-/// Empty windows whose values fit the columns of the result.
+/// Empty windows whose values match the types of the result columns.
 #[derive(Clone, Debug)]
 pub(crate) struct FillPlan {
     /// The value of each function.

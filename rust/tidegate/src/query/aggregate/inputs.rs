@@ -76,8 +76,8 @@ impl ReadColumn {
     }
 }
 
-/// Returns the input that a name or an SQL expression refers to, with its field. A name that the
-/// table has is never read as an expression.
+/// Returns the input that a name or an SQL expression refers to, with its field. The name of a
+/// column in the table is never parsed as an expression.
 pub(super) fn input(
     table: &str,
     schema: &Schema,

@@ -1,8 +1,8 @@
 //! The windows of an aggregation: fixed lengths of time, or units of a calendar.
 //!
 //! Days, weeks, months, quarters and years are calendar units if the time zone is known. It is known
-//! if the time column or the caller names one, or if the column contains dates. Otherwise, days have
-//! 24 hours, and months are refused.
+//! if the time column or the caller names one, or if the column contains dates. Otherwise, days
+//! have 24 hours, and months are rejected.
 
 use std::fmt::Write;
 
@@ -102,7 +102,7 @@ pub(crate) struct CalendarWindows {
     zone: Option<Zone>,
 }
 
-/// What a time column says about time zones.
+/// The kind of a time column, with its time zones.
 enum TimeKind<'a> {
     Integers,
     Dates,
@@ -153,8 +153,8 @@ impl SlidingArguments {
         }
     }
 
-    /// Returns advice if fixed windows of whole days are counted from another time than midnight in
-    /// the column's time zone.
+    /// Returns advice if fixed windows of whole days do not begin at midnight in the column's time
+    /// zone.
     pub(crate) fn advice(&self, fields: &[&Field]) -> Option<String> {
         let Length::Fixed(Bound::Nanoseconds(size)) = self.size else { return None };
         let TimeKind::Zones(zones) = TimeKind::of(fields) else { return None };
@@ -205,8 +205,7 @@ impl SlidingArguments {
         match self.week_start {
             None => Ok(()),
             Some(_) => Err(Error::argument(format!(
-                "week_start needs {needed}; add it, or leave \
-                                             week_start out"
+                "week_start needs {needed}; add it, or leave week_start out"
             ))),
         }
     }

@@ -1,7 +1,7 @@
 //! A tactic that adds windows without rows to the results of another tactic.
 //!
-//! Windows without rows are emitted in order with all others: before the next window with rows, or
-//! as soon as the watermark has passed their end.
+//! Windows without rows are emitted in order with all other windows: before the next window with
+//! rows, or as soon as the watermark has passed their end.
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
