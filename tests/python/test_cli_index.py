@@ -110,7 +110,11 @@ INDEX = ["index", "quotes.arrow", "--on", "time"]
         ([*INDEXED, "--memory-limit", "1GB"], 2, "cannot be combined with --right-index"),
         ([*INDEXED, "-o", "quotes.index", "--format", "csv"], 1, "is the same file as quotes"),
         ([*JOIN, "--right-index", "none.index"], 1, "none.index: cannot be read: No such file"),
-        ([*JOIN, "--right-index", "trades.arrow"], 1, "expected an index that Index.save"),
+        (
+            [*JOIN, "--right-index", "trades.arrow"],
+            1,
+            "expected an index that was written by Index.save",
+        ),
         ([*INDEXED[:4], *INDEXED[6:]], 1, "the join is on `time` by no keys"),
         (INDEX, 2, "Missing option '-o'"),
         (

@@ -93,7 +93,7 @@ def test_files_that_are_cut_short_or_foreign_are_refused(tmp_path):
         short.write_bytes(whole[:length])
         with pytest.raises(tg.StateError):
             tg.open_index(short)
-    with pytest.raises(tg.StateError, match=r"expected an index that Index\.save has written"):
+    with pytest.raises(tg.StateError, match=r"expected an index that was written by Index\.save"):
         tg.open_index(__file__)
     with pytest.raises(tg.StateError, match="No such file"):
         tg.open_index(tmp_path / "missing.index")

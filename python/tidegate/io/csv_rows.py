@@ -238,7 +238,7 @@ def _with_column(found: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Tabl
 def _texts(
     opener: Opener, dialect: Dialect, head: Header, columns: list[str]
 ) -> dict[str, pa.ChunkedArray]:
-    """Return some columns as strings."""
+    """Return these columns as strings."""
     if not columns:
         return {}
     read = _read(opener, dialect, head, dict.fromkeys(columns, pa.string()), columns)
@@ -359,7 +359,7 @@ def _blocks(
 def parsed(
     lines: bytes, dialect: Dialect, head: Header, columns: Columns, before: int
 ) -> pa.RecordBatch:
-    """Return the rows in some lines, with the types of the first lines.
+    """Return the rows in these lines, with the types inferred from the first lines.
 
     Args:
         lines: Whole lines without a header.

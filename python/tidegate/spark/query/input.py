@@ -72,7 +72,7 @@ def check_keys(frame: DataFrame, names: Sequence[str], side: str) -> None:
 
 
 def by_position(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return some columns, renamed to `u0`, `u1` and so on."""
+    """Return the given columns, renamed to `u0`, `u1` and so on."""
     every = frame.columns
     return frame.toDF(*(f"a{position}" for position in range(len(every)))).select(
         *(F.col(f"a{every.index(name)}").alias(f"u{new}") for new, name in enumerate(names))

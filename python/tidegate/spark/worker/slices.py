@@ -146,7 +146,7 @@ class SliceTask:
 
 
 def received(batch: pa.RecordBatch, columns: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Return some columns of a native result in the types in which Spark receives them."""
+    """Return the given columns of a native result in the types in which Spark receives them."""
     fields = zip(columns, schema, strict=True)
     found = [_cast(batch.column(name), field, name) for name, field in fields]
     return pa.RecordBatch.from_arrays(found, schema=schema)

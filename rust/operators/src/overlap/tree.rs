@@ -61,7 +61,7 @@ pub(super) struct EndSearch {
     pub(super) limit: i64,
 }
 
-/// The positions found by some searches. The type also keeps memory for reuse.
+/// The positions that searches have found. The memory is kept for reuse.
 #[derive(Debug, Default)]
 pub(super) struct FoundEnds {
     nodes: Nodes,

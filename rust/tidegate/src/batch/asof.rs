@@ -58,7 +58,7 @@ pub(crate) fn partners(
         let found = match &plan.join.predicate {
             None => asof_join_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)?
                 .map(|matches| (matches, "none")),
-            // Times that have to be converted are read like those of a table.
+            // Times that have to be converted are read in the same way as the times of a table.
             Some(_) if fit.factor != 1 => None,
             Some(predicate) => {
                 match candidates_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)? {

@@ -7,7 +7,7 @@
 //! An index consists of parts. Rows that are appended form a new part, which is merged with earlier
 //! parts that are not much larger. A row is therefore merged a few times for each tenfold growth of
 //! the index, and there are few parts to search. Rows that expire at the start of a part are only
-//! hidden until they outnumber the others.
+//! hidden until they outnumber the remaining rows.
 
 mod saved;
 
@@ -204,7 +204,7 @@ impl Part {
     }
 }
 
-/// Returns the rows of some batches after the first `rows` rows.
+/// Returns the rows of these batches after the first `rows` rows.
 fn without_first(batches: &[RecordBatch], rows: usize) -> Vec<RecordBatch> {
     let mut rest = rows;
     let remaining = batches.iter().filter_map(|batch| {

@@ -350,8 +350,8 @@ pub fn open_index(path: &Path, verify: bool, driver: &Driver) -> Result<Table> {
 
 fn foreign(name: &str) -> Error {
     Error::state(format!(
-        "{name}: expected an index that Index.save has written; the file is something else, or \
-         incomplete"
+        "{name}: expected an index that was written by Index.save; the file is something else, \
+         or incomplete"
     ))
 }
 
@@ -387,9 +387,9 @@ impl IndexFile {
         let version = self.number("version")?;
         if version > VERSION as usize {
             return Err(Error::state(format!(
-                "{}: the index has format {version}, which a later version of tidegate has \
-                 written; this version reads format {VERSION}; upgrade tidegate, or save the index \
-                 with this version",
+                "{}: the index was written by a later version of tidegate, in format {version}; this \
+                 version reads format {VERSION}; upgrade tidegate, or save the index with this \
+                 version",
                 self.name
             )));
         }
