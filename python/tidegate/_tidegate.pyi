@@ -1278,10 +1278,10 @@ class Merge(Operator[OperatorStats]):
 
         Args:
             by: The key columns: a name or a list of names. None means that the joins have no keys.
-            keep: Rows expire when they are this much older than the latest row: a timedelta, a
-                numpy timedelta64, a string such as "1h", or an integer if times are integers. Rows
-                with a start and an end expire when they end this long before the latest start. None
-                keeps all rows.
+            keep: The age at which rows expire, relative to the latest row: a timedelta, a numpy
+                timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
+                start and an end expire when they end this long before the latest start. None keeps
+                all rows.
             threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
         Raises:
