@@ -66,6 +66,7 @@ fn manual_of(name: &str) -> Option<&'static str> {
         "Source.push_json" => Some(manual!(Source.push_json)),
         "Source.push_async" => Some(manual!(Source.push_async)),
         "Digest.update" => Some(manual!(Digest.update)),
+        "Index.time_range" => Some(manual!(Index.time_range)),
         "Index.save" => Some(manual!(Index.save)),
         "Merge.index" => Some(manual!(Merge.index)),
         _ => None,
