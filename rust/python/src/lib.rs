@@ -63,6 +63,7 @@ fn manual_of(name: &str) -> Option<&'static str> {
     match name {
         "Operator.run" => Some(manual!(Operator.run)),
         "Operator.running" => Some(manual!(Operator.running)),
+        "Source.push_json" => Some(manual!(Source.push_json)),
         "Source.push_async" => Some(manual!(Source.push_async)),
         "Digest.update" => Some(manual!(Digest.update)),
         "Index.save" => Some(manual!(Index.save)),

@@ -111,7 +111,7 @@ pub(super) fn input(
     }
 }
 
-/// Returns whether a text is a name that needs no quotes in SQL.
+/// Returns whether a string is a name that needs no quotes in SQL.
 fn is_plain(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
