@@ -388,7 +388,7 @@ class Source:
         extra: Literal["error", "ignore"] = "error",
         block: bool | None = None,
     ) -> None:
-        """Add rows from JSON text, such as the message of a broker.
+        """Add rows from JSON text, such as a message from a broker.
 
         Either all rows are accepted, or the call fails and no rows are accepted.
 
@@ -1899,21 +1899,21 @@ class Aggregate(Operator[AggregateStats]):
         zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
             an offset such as "+05:30". None means the time zone of the time column. Times without a
             time zone are in UTC.
-        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+        week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
         empty: Whether the results contain windows without rows, and what the functions return for
-            them. `skip`, the default: no such windows. With all other values, windows without rows
-            are emitted as soon as the watermark has passed their end. Counts are 0 in these
-            windows. `null`: all other functions return null. `zero`: they return 0. `last`: they
-            return the value of the key's previous window with rows. To fill each column
-            differently, give a mapping from result column names to these values; columns that are
-            not mentioned are null.
-        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
-            start at most this long after the start of the key's last window with rows. Required
-            with `empty`, because further rows of a key may always follow.
+            them. `skip`, the default, omits them. With any other value, windows without rows are
+            emitted as soon as the watermark has passed their end. Counts are 0 in these windows.
+            For all other functions, `null` returns null, `zero` returns 0, and `last` returns the
+            value of the key's previous window with rows. To fill each column differently, give a
+            mapping from result column names to these values; columns that are not in the mapping
+            are null.
+        keep: How long windows continue after a key's last row: `empty` adds windows that start at
+            most this long after the start of the key's last window with rows. Required with
+            `empty`, because more rows may always arrive for a key.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -2839,9 +2839,9 @@ class AggregationPlan:
 
     @property
     def slices(self) -> tuple[int | str, int | str]:
-        """The size and offset of adjacent windows of which all windows consist.
+        """The size and offset of adjacent windows that can be combined into every window.
 
-        The size is as long as possible. Sessions raise an error.
+        The size is the largest possible one. Aggregations with sessions raise an error.
 
         Example:
             >>> from tidegate._tidegate import AggregationQuery
@@ -3047,10 +3047,10 @@ class Index:
     use the index. `overlap_join` uses an index on a start and an end column. Other joins also
     accept an index, but read all of its rows.
 
-    The index refers to the rows of the table, and takes up another 12 bytes per row, or 21 bytes if
-    rows have a start and an end, and a few bytes per key. `append` adds rows, `expire` removes old
-    ones, and `save` writes the index to a file. Other threads can join with the index in the
-    meantime: each call sees one version of the rows.
+    The index refers to the rows of the table. It needs another 12 bytes per row (21 bytes if rows
+    have a start and an end) and a few bytes per key. `append` adds rows, `expire` removes old ones,
+    and `save` writes the index to a file. Other threads can join with the index in the meantime:
+    each call sees one version of the rows.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
@@ -3070,7 +3070,7 @@ class Index:
         on: The time column, or a pair with the start and end columns for `overlap_join`. A row with
             a null start or end does not match any row.
         by: The key columns: a name or a list of names. None means that the joins have no keys.
-        keep: Rows expire when they are this much older than the latest row: a timedelta, a numpy
+        keep: The age at which rows expire, relative to the latest row: a timedelta, a numpy
             timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
             start and an end expire when they end this long before the latest start. None keeps all
             rows.
@@ -3078,7 +3078,7 @@ class Index:
 
     Raises:
         SchemaError: A column is missing or has an unsuitable type.
-        TidegateError: A time is null, a row ends before it starts, the table cannot be read, it has
+        TidegateError: A time is null, a row ends before it starts, the table cannot be read or has
             too many rows, or `keep` is invalid.
         TypeError: The table has an unsupported type.
     """
@@ -3095,11 +3095,11 @@ class Index:
     def append(self, table: Table) -> None:
         """Append rows to the index.
 
-        The rows need the columns of the index, with the same types, and can have any times.
+        The rows must have the same columns and types as the index, and can have any times.
 
-        The work is proportional to the number of new rows, except that they are merged with earlier
-        rows from time to time. Each row is merged only a few times in total. Calls that are running
-        in other threads see the rows either with or without the new ones.
+        The work is proportional to the number of new rows, except that new rows are merged with
+        earlier ones from time to time. Each row is merged only a few times in total. Calls that are
+        running in other threads see the rows either with or without the new ones.
 
         Example:
             >>> index = tg.Index(quotes, on="ts", by="sym")
@@ -3112,7 +3112,7 @@ class Index:
                 dict of arrays. They must not change afterwards.
 
         Raises:
-            SchemaError: The rows have other columns than the index, or other types.
+            SchemaError: The columns or types of the rows differ from those of the index.
             TidegateError: A time is null, or there would be too many rows. The index is unchanged.
             TypeError: The rows have an unsupported type.
         """
@@ -3133,8 +3133,8 @@ class Index:
             2
 
         Args:
-            before: The time of the earliest row to keep: a time of the type of the time column or
-                the end column, or an integer in its unit.
+            before: The time of the earliest row to keep, with the type of the time or end column,
+                or as an integer in that column's unit.
 
         Raises:
             TidegateError: The time does not fit the column.
@@ -3142,10 +3142,11 @@ class Index:
         """
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the index and its rows to a file, which `open_index` opens.
+        """Save the index and its rows to a file that `open_index` can open.
 
         The file is written under a temporary name and then renamed, so it replaces an existing file
-        only when it is complete. The rows of the version at the time of the call are saved.
+        only when it is complete. The file contains the rows that the index has at the time of the
+        call.
 
         Example:
             >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
@@ -3167,8 +3168,8 @@ class Index:
     def path(self) -> str | None:
         """The file from which `open_index` opened the index.
 
-        None if the index was built in memory, or if it has changed since. An index with a path can
-        be pickled: other processes open the file.
+        None if the index was built in memory, or if it has changed since it was opened. An index
+        with a path can be pickled: other processes then open the same file.
 
         Example:
             >>> tg.Index(quotes, on="ts", by="sym").path is None
@@ -3236,17 +3237,17 @@ class Index:
 
 @final
 class SavedIndex:
-    """A file that contains an index, for the constructor of `Index`.
+    """A file that contains an index, passed to the constructor of `Index`.
 
     Args:
         path: The file.
-        verify: True compares the checksums of all bytes, which reads the whole file. By default,
-            the description and the keys are checked first, and the order of the rows before the
-            first join.
+        verify: True verifies the checksums of all bytes, so the whole file is read. By default, the
+            description and the keys are checked when the file is opened, and the order of the rows
+            is checked before the first join.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
-        StateError: The file does not contain an index, is damaged, or has been written by a later
+        StateError: The file does not contain an index, is damaged, or was written by a later
             version.
         TypeError: An argument has the wrong type.
     """

@@ -37,10 +37,11 @@ def csv(  # noqa: PLR0913 - the options of the text
     decimal: str = ".",
     encoding: str | None = None,
 ) -> CsvFiles:
-    r"""Describe how to read CSV files. The result can be passed to every function on tables.
+    r"""Describe how to read CSV files.
 
-    The files are read when a function needs their rows. A value that does not fit its column is an
-    error and never becomes another value. Without options, pass the path itself.
+    The result can be passed to every function that accepts tables. The files are read when a
+    function needs their rows. A value that does not fit its column raises an error and is never
+    changed into another value. If no options are needed, pass the path itself.
 
     Example:
         >>> import pathlib
@@ -73,24 +74,25 @@ def csv(  # noqa: PLR0913 - the options of the text
             numbers becomes a string column if a value has a leading zero or is in quotes.
         delimiter: The character between values. By default, this is a comma, or a tab if the
             extension is `.tsv`.
-        header: Whether the first line contains the column names. By default, it must contain names:
-            a number or a time there is an error.
+        header: Whether the first line contains the column names. By default, it must do so, and a
+            number or time in the first line is an error.
         names: The column names of files without a header. With `header=False` alone, the names are
             `f0`, `f1` and so on.
         quote: The character around values that contain delimiters or line ends; an empty string if
             no value is quoted.
         null: The unquoted strings that represent null.
         time_format: The format of times, such as "%d/%m/%Y %I:%M:%S.%f %p", or a sequence of
-            formats. A column of strings becomes a column of times if all its values have the same
-            one of these formats. `%f` is a fraction of up to nine digits. By default, times are in
-            ISO 8601 format, which "ISO8601" adds to other formats.
+            formats. A string column becomes a time column if one of these formats fits all its
+            values. `%f` is a fraction of up to nine digits. By default, times are in ISO 8601
+            format. To accept this format as well as others, include "ISO8601" in the sequence.
         zone: The time zone of times without a UTC offset, such as "Europe/Berlin". These times are
-            converted to UTC. A time that a change of clocks skips or repeats is an error.
+            converted to UTC. A local time that is skipped or repeated, as when daylight saving time
+            begins or ends, is an error.
         epoch_unit: "s", "ms", "us" or "ns": the unit of numbers that count time since the start of
             1970 in UTC, in columns whose type in `types` is a timestamp. Fractions are exact.
         decimal: The decimal point, "." or ",".
         encoding: The character encoding, such as "latin-1". By default, this is UTF-8, or UTF-16 if
-            a file begins with the mark of UTF-16.
+            a file begins with a UTF-16 byte order mark.
 
     Raises:
         TidegateError: An option has an invalid value; the message names the option.

@@ -379,9 +379,9 @@ OPTIONS: tuple[Option, ...] = (
         "Bound",
         ("Index",),
         """
-        Rows expire when they are this much older than the latest row: a timedelta, a numpy
-        timedelta64, a string such as "1h", or an integer if times are integers. Rows with a start
-        and an end expire when they end this long before the latest start. None keeps all rows.
+        The age at which rows expire, relative to the latest row: a timedelta, a numpy timedelta64,
+        a string such as "1h", or an integer if times are integers. Rows with a start and an end
+        expire when they end this long before the latest start. None keeps all rows.
         """,
         default="None",
     ),
@@ -490,11 +490,11 @@ OPTIONS: tuple[Option, ...] = (
         "Weekday | None",
         ("aggregate", "Aggregate"),
         """
-        The day on which windows in weeks begin: `monday` to `sunday`. None means Monday.
+        The first day of windows that consist of weeks: `monday` to `sunday`. None means Monday.
         """,
         default="None",
         command=OfCommand(
-            "The day on which windows in weeks begin.",
+            "The first day of windows that consist of weeks.",
             metavar="WEEKDAY",
             shown_default="monday",
         ),
@@ -522,18 +522,18 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         Whether the result contains windows without rows, and what the functions return for them.
-        `skip`, the default: no such windows. With all other values, the windows of each key reach
-        from its first window with rows to its last one. Counts are 0 in windows without rows.
-        `null`: all other functions return null. `zero`: they return 0. `last`: they return the
-        value of the key's previous window with rows. `linear`: they return a value on the line
-        between the previous and the next window with rows. To fill each column differently, give a
-        mapping from result column names to these values; columns that are not mentioned are null.
-        `linear` cannot be combined with `memory_limit`.
+        `skip`, the default, omits them. With any other value, the windows of each key extend from
+        its first window with rows to its last one. Counts are 0 in windows without rows. For all
+        other functions, `null` returns null, `zero` returns 0, `last` returns the value of the
+        key's previous window with rows, and `linear` returns a value on the line between the
+        previous and the next window with rows. To fill each column differently, give a mapping from
+        result column names to these values; columns that are not in the mapping are null. `linear`
+        cannot be combined with `memory_limit`.
         """,
         default="None",
         command=OfCommand(
-            "Also return windows without rows, with null, zero, last or linear; for single columns,"
-            " write NAME=FILL,...",
+            "Also return windows without rows, filled with null, zero, last or linear; to fill"
+            " columns differently, write NAME=FILL,...",
             metavar="FILL",
             read="fills",
             shown_default="skip",
@@ -545,11 +545,11 @@ OPTIONS: tuple[Option, ...] = (
         ("Aggregate",),
         """
         Whether the results contain windows without rows, and what the functions return for them.
-        `skip`, the default: no such windows. With all other values, windows without rows are
-        emitted as soon as the watermark has passed their end. Counts are 0 in these windows.
-        `null`: all other functions return null. `zero`: they return 0. `last`: they return the
-        value of the key's previous window with rows. To fill each column differently, give a
-        mapping from result column names to these values; columns that are not mentioned are null.
+        `skip`, the default, omits them. With any other value, windows without rows are emitted as
+        soon as the watermark has passed their end. Counts are 0 in these windows. For all other
+        functions, `null` returns null, `zero` returns 0, and `last` returns the value of the key's
+        previous window with rows. To fill each column differently, give a mapping from result
+        column names to these values; columns that are not in the mapping are null.
         """,
         default="None",
     ),
@@ -558,13 +558,13 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("aggregate",),
         """
-        How long a key that has no more rows keeps its windows: `empty` adds windows that start at
-        most this long after the start of the key's last window with rows. With None, the windows of
-        a key end with its last row. A call with `memory_limit` needs `keep`.
+        How long windows continue after a key's last row: `empty` adds windows that start at most
+        this long after the start of the key's last window with rows. With None, the windows of a
+        key end with its last row. A call with `memory_limit` needs `keep`.
         """,
         default="None",
         command=OfCommand(
-            "How long a key without further rows keeps its windows; needs --empty.",
+            "How long windows continue after a key's last row; needs --empty.",
             metavar="DURATION",
             read="duration",
             shown_default="until its last row",
@@ -575,9 +575,9 @@ OPTIONS: tuple[Option, ...] = (
         "Length | None",
         ("Aggregate",),
         """
-        How long a key that has no more rows keeps its windows: `empty` adds windows that start at
-        most this long after the start of the key's last window with rows. Required with `empty`,
-        because further rows of a key may always follow.
+        How long windows continue after a key's last row: `empty` adds windows that start at most
+        this long after the start of the key's last window with rows. Required with `empty`, because
+        more rows may always arrive for a key.
         """,
         default="None",
     ),
@@ -705,7 +705,7 @@ OPTIONS: tuple[Option, ...] = (
         (*ON_SPARK,),
         """
         The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has opened from
-        a file which all workers can access under the same path. Each Python worker then maps this
+        a file that all workers can access under the same path. Each Python worker then maps this
         file, no rows are shuffled, and right rows with equal times are in the order of the index.
         Such a join cannot return unmatched right rows. If one side is a stream and the other side
         is a table, the call reads the table once and sends the whole table to every task of every

@@ -1,4 +1,4 @@
-"""Names of aggregate functions in other libraries, with what to write here."""
+"""Names of aggregate functions in other libraries, with the tidegate equivalents."""
 
 INSTEAD = {
     "avg": "mean(column)",

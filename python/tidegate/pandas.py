@@ -25,7 +25,7 @@ NULLABLE = {
     **{getattr(pa, f"uint{bits}")(): getattr(pd, f"UInt{bits}Dtype")() for bits in (8, 16, 32, 64)},
     pa.bool_(): pd.BooleanDtype(),
 }
-"""The pandas types of integers and truth values among which there are nulls."""
+"""The pandas types of integer and Boolean columns that contain nulls."""
 
 
 def _method(function: Callable[Concatenate[Any, P], pa.Table]) -> Method[P, pd.DataFrame]:
@@ -37,8 +37,8 @@ class Frames:
     """The methods of a data frame. The frame is the left input, or the only one.
 
     The methods have the same names and arguments as tidegate's functions, and return data frames.
-    Columns keep their types. If a column of NumPy integers or truth values receives missing values,
-    for example those of unmatched rows, it gets the nullable type `Int64` or `boolean`, so that its
+    Columns keep their types. If a NumPy integer or Boolean column gains missing values, for example
+    because of unmatched rows, its type becomes nullable, such as `Int64` or `boolean`, so that its
     values stay exact. A named index of the left frame is the index of the result.
 
     Example:
@@ -77,7 +77,7 @@ def _frame(table: pa.Table) -> pd.DataFrame:
     for place, field in enumerate(table.schema):
         column = table.column(place)
         is_widened = field.type in NULLABLE and column.null_count and field.name in frame.columns
-        # Other types than NumPy's floats and objects can represent nulls already.
+        # Types other than NumPy floats and objects can already represent nulls.
         if is_widened and frame[field.name].dtype.kind in "fO":
             frame[field.name] = column.to_pandas(types_mapper=NULLABLE.get).array
     return frame

@@ -83,7 +83,7 @@ class ArrowArrayExportable(Protocol):
 
 
 class DatasetLike(Protocol):
-    """A dataset of pyarrow. Protocols reject other values even where pyarrow has no types."""
+    """A pyarrow dataset. Protocols reject other values even where pyarrow has no type hints."""
 
     @property
     def schema(self) -> Any:  # noqa: ANN401 - pyarrow's schema
@@ -94,7 +94,7 @@ class DatasetLike(Protocol):
 
 
 class ScannerLike(Protocol):
-    """A scanner of pyarrow."""
+    """A pyarrow scanner."""
 
     @property
     def projected_schema(self) -> Any:  # noqa: ANN401 - pyarrow's schema
@@ -105,7 +105,7 @@ class ScannerLike(Protocol):
 
 
 class ParquetFileLike(Protocol):
-    """A Parquet file of pyarrow."""
+    """A pyarrow Parquet file."""
 
     @property
     def schema_arrow(self) -> Any:  # noqa: ANN401 - pyarrow's schema
@@ -116,7 +116,7 @@ class ParquetFileLike(Protocol):
 
 
 class LazyFrameLike(Protocol):
-    """A lazy frame of polars."""
+    """A polars lazy frame."""
 
     def collect_schema(self) -> Any:  # noqa: ANN401 - polars' schema
         """Return the columns."""
@@ -126,7 +126,7 @@ class LazyFrameLike(Protocol):
 
 
 class FixedOffset(Protocol):
-    """A date offset of pandas with a fixed length, such as `pandas.offsets.Second(5)`."""
+    """A pandas date offset with a fixed length, such as `pandas.offsets.Second(5)`."""
 
     @property
     def nanos(self) -> int:
@@ -165,7 +165,7 @@ Sink: TypeAlias = (
 Length: TypeAlias = timedelta | np.timedelta64 | FixedOffset | str | int
 """A duration, or an integer if times are integers.
 
-For windows of aggregations, a string may also be in calendar units, as in "1mo"."""
+For aggregation windows, a string may also be in calendar units, as in "1mo"."""
 
 Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
 """What an aggregation returns for windows without rows."""

@@ -231,7 +231,7 @@ def _with_schema(name: str, given: object) -> object:
 
 
 def _is_column(value: object) -> bool:
-    """Return whether a value may be the values of a column, rather than a type."""
+    """Return whether a value could contain a column's values, rather than name its type."""
     return hasattr(value, "__len__") and not isinstance(value, str | type)
 
 
@@ -417,7 +417,7 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
 
 
 def _bounds(name: str, value: Any) -> str:  # noqa: ANN401 - any value
-    """Return the bounds of an interval join for a distance in another library's words."""
+    """Return the interval join bounds for a distance argument of another library."""
     if name in BOUNDS and isinstance(value, list | tuple) and len(value) == 2:  # noqa: PLR2004 - both ends
         return f"lower={_shown(value[0])}, upper={_shown(value[1])}"
     lower, upper = _negative(value), _positive(value)

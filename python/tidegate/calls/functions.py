@@ -1493,22 +1493,22 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
             an offset such as "+05:30". None means the time zone of the time column. Times without a
             time zone are in UTC.
-        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+        week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
         empty: Whether the result contains windows without rows, and what the functions return for
-            them. `skip`, the default: no such windows. With all other values, the windows of each
-            key reach from its first window with rows to its last one. Counts are 0 in windows
-            without rows. `null`: all other functions return null. `zero`: they return 0. `last`:
-            they return the value of the key's previous window with rows. `linear`: they return a
-            value on the line between the previous and the next window with rows. To fill each
-            column differently, give a mapping from result column names to these values; columns
-            that are not mentioned are null. `linear` cannot be combined with `memory_limit`.
-        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
-            start at most this long after the start of the key's last window with rows. With None,
-            the windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+            them. `skip`, the default, omits them. With any other value, the windows of each key
+            extend from its first window with rows to its last one. Counts are 0 in windows without
+            rows. For all other functions, `null` returns null, `zero` returns 0, `last` returns the
+            value of the key's previous window with rows, and `linear` returns a value on the line
+            between the previous and the next window with rows. To fill each column differently,
+            give a mapping from result column names to these values; columns that are not in the
+            mapping are null. `linear` cannot be combined with `memory_limit`.
+        keep: How long windows continue after a key's last row: `empty` adds windows that start at
+            most this long after the start of the key's last window with rows. With None, the
+            windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1639,22 +1639,22 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         zone: The time zone in which calendar units are counted: a name such as "Europe/Berlin", or
             an offset such as "+05:30". None means the time zone of the time column. Times without a
             time zone are in UTC.
-        week_start: The day on which windows in weeks begin: `monday` to `sunday`. None means
+        week_start: The first day of windows that consist of weeks: `monday` to `sunday`. None means
             Monday.
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
         empty: Whether the result contains windows without rows, and what the functions return for
-            them. `skip`, the default: no such windows. With all other values, the windows of each
-            key reach from its first window with rows to its last one. Counts are 0 in windows
-            without rows. `null`: all other functions return null. `zero`: they return 0. `last`:
-            they return the value of the key's previous window with rows. `linear`: they return a
-            value on the line between the previous and the next window with rows. To fill each
-            column differently, give a mapping from result column names to these values; columns
-            that are not mentioned are null. `linear` cannot be combined with `memory_limit`.
-        keep: How long a key that has no more rows keeps its windows: `empty` adds windows that
-            start at most this long after the start of the key's last window with rows. With None,
-            the windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+            them. `skip`, the default, omits them. With any other value, the windows of each key
+            extend from its first window with rows to its last one. Counts are 0 in windows without
+            rows. For all other functions, `null` returns null, `zero` returns 0, `last` returns the
+            value of the key's previous window with rows, and `linear` returns a value on the line
+            between the previous and the next window with rows. To fill each column differently,
+            give a mapping from result column names to these values; columns that are not in the
+            mapping are null. `linear` cannot be combined with `memory_limit`.
+        keep: How long windows continue after a key's last row: `empty` adds windows that start at
+            most this long after the start of the key's last window with rows. With None, the
+            windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from

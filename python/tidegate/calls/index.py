@@ -1,4 +1,4 @@
-"""Tables that have been prepared once as the right side of many joins.
+"""Tables that are prepared once and then used as the right side of many joins.
 
 Examples use `tg` for `tidegate`, and these tables:
 
@@ -57,8 +57,10 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
-            message = "an index in memory cannot be pickled; save it, and pickle the index that "
-            message += "open_index opens, whose file other processes then open"
+            message = (
+                "an index in memory cannot be pickled; save it, open the file with open_index "
+            )
+            message += "and pickle the opened index"
             raise TypeError(message)
         return (open_index, (self.path,))
 
@@ -103,7 +105,7 @@ def of_merge(
 def open_index(
     path: str | os.PathLike[str], *, verify: bool = False, threads: int | None = None
 ) -> Index:
-    """Open an index that `Index.save` has written.
+    """Open an index that was written by `Index.save`.
 
     The file is mapped into memory: its rows are read from disk only when a join needs them, and
     processes that open the same file share its memory. Opening takes a few milliseconds, plus the
@@ -121,20 +123,20 @@ def open_index(
 
     Args:
         path: The file.
-        verify: True compares the checksums of all bytes, which reads the whole file. By default,
-            the description and the keys are checked first, and the order of the rows before the
-            first join.
+        verify: True verifies the checksums of all bytes, so the whole file is read. By default, the
+            description and the keys are checked when the file is opened, and the order of the rows
+            is checked before the first join.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
-        StateError: The file does not contain an index, is damaged, or has been written by a later
+        StateError: The file does not contain an index, is damaged, or was written by a later
             version.
     """
     place = Path(path).absolute()
     number = _tidegate.default_threads() if threads is None else threads
     found = _state_of(place)
     saved: Any = _tidegate.SavedIndex(place, verify, number)
-    # If the file is replaced while it is opened, it is unknown which of the two was opened.
+    # If the file is replaced at the same time, either of the two files may have been opened.
     while found != (after := _state_of(place)):
         found = after
         saved = _tidegate.SavedIndex(place, verify, number)
@@ -168,7 +170,7 @@ def with_names_of(
     """Return the arguments of a join whose right side is an index.
 
     The index determines the names of the right columns, so the arguments only need those of the
-    left side. If the index has other columns than the join needs, the join refuses it.
+    left side. If the index is on other columns, the join rejects it.
 
     Args:
         making: The native function that builds queries for this join.

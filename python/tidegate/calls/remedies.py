@@ -1,4 +1,4 @@
-"""Adds what to write to errors from native code, which does not know how Python converts data."""
+"""Adds advice to errors from native code, which does not know how Python converts data."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/",
 
 
 def with_remedy(error: Exception, inputs: Mapping[str, Any]) -> Exception | None:
-    """Return the error with what to write, or None if its message is complete already."""
+    """Return the error with advice, or None if its message is already complete."""
     text = str(error)
     if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
         return SchemaError(message)

@@ -68,7 +68,7 @@ def tasks(
         >>> pq.read_table("result").num_rows
         3
 
-        Each process that runs tasks of a join with an index maps the file of the index:
+        If a join uses an index, each process that runs its tasks maps the index file:
 
         >>> tg.Index(quotes, on="ts", by="sym").save("quotes.index")
         >>> plan = tg.tasks(
@@ -105,8 +105,8 @@ def tasks(
             URLs, or a pyarrow dataset. If the footers do not contain the earliest and latest times
             of each row group, `tasks` reads the time columns of the files. The right side of a join
             can also be an `Index` that `open_index` has opened. Each process that runs tasks then
-            maps the file of this index, and only the left rows are divided, between row groups and
-            in file order. Such a join accepts any bounds and needs no `scratch`, but cannot return
+            maps the index file. Only the left rows are divided, between row groups and in file
+            order. Such a join accepts any bounds and needs no `scratch`, but cannot return
             unmatched right rows.
         target: The approximate number of uncompressed bytes that each task reads, as a number or a
             string such as "1GB".
@@ -121,13 +121,13 @@ def tasks(
             task, 1 by default. `max_rows`, `memory_limit` and `lateness` do not apply to tasks.
 
     Returns:
-        The plan. Its `tasks` are ordered by time, except that tasks for long rows in an overlap
-        join come last, and that tasks with an index follow the order of the left rows. `schema`
-        describes the result columns, and `explain()` shows how much is sorted and how much the
-        tasks read. `stages` lists the objects to run: any preparation steps, followed by the tasks.
-        All objects in a stage can run in parallel, and the next stage can begin when all of them
-        have finished. A preparation step that runs again writes the same files. Each task returns
-        its rows in the same order as the call.
+        The plan. Its `tasks` are ordered by time, with two exceptions: the tasks for long rows in
+        an overlap join come last, and tasks of a join with an index follow the order of the left
+        rows. `schema` describes the result columns, and `explain()` shows how much is sorted and
+        how much the tasks read. `stages` lists the objects to run: any preparation steps, followed
+        by the tasks. All objects in a stage can run in parallel, and the next stage can begin when
+        all of them have finished. A preparation step that runs again writes the same files. Each
+        task returns its rows in the same order as the call.
 
     Raises:
         TypeError: `function` is not one of the functions above, or does not accept the given

@@ -75,10 +75,10 @@ def function(text: str) -> Aggregate:
 
 
 def _instead(word: str, column: str) -> str:
-    """Return what to write for a function in another library's words, or without parentheses."""
+    """Return advice for a function name from another library, or one without parentheses."""
     if word == "count" or INSTEAD.get(word) == "count()":
         return "write count()"
-    # The command has no functions in Python.
+    # The command does not support Python functions.
     known = INSTEAD.get(word, "")
     if known.partition("(")[0] in NAMES:
         return f"write {known.replace('column', column or 'column', 1)}"

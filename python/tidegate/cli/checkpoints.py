@@ -108,10 +108,10 @@ class Kept:
             states.remove(state)
 
     def _read_again(self, operator: Operator[Any], feeders: Sequence[Feeder], saved: Saved) -> None:
-        """Push the rows that the state includes again, with other types of columns.
+        """Push the rows that the state includes again, with different column types.
 
-        Their results are in the output already. Results depend only on the rows, so these are the
-        same rows as before.
+        The output already contains their results. Results depend only on the rows, so they are the
+        same as before.
         """
         for feeder, place in zip(feeders, saved.places, strict=True):
             for _ in feeder.read_again(place):

@@ -47,7 +47,7 @@ class Feeder(threading.Thread):
         """Whether the clock has advanced the time of this file."""
 
         self.last_time: int | None = None
-        """The latest time in this file in nanoseconds; integers have no unit."""
+        """The latest time in this file, in nanoseconds unless times are integers."""
 
         self.last_rows_s = time.monotonic()
         """When the last rows were read."""
@@ -68,7 +68,7 @@ class Feeder(threading.Thread):
 
     @property
     def is_open(self) -> bool:
-        """Whether more rows may come from this file."""
+        """Whether this file may still provide more rows."""
         return not self._is_closed
 
     @property
@@ -78,7 +78,7 @@ class Feeder(threading.Thread):
 
     @property
     def silent_s(self) -> float:
-        """How long no rows have been read, in seconds."""
+        """The number of seconds since rows were last read."""
         return time.monotonic() - self.last_rows_s
 
     def read_again(self, until: Place) -> Iterator[None]:
@@ -119,11 +119,11 @@ class Feeder(threading.Thread):
         return size_of(rows)
 
     def advance(self, latest: int, *, later: bool) -> None:
-        """Let the time of this file advance to that of others, or by a unit more.
+        """Advance the time of this file to the latest time of all files, or one unit beyond it.
 
         Args:
-            latest: The latest time of all files, in nanoseconds; integers have no unit.
-            later: Whether to advance further by the smallest unit, so that this time is over.
+            latest: The latest time of all files, in nanoseconds unless times are integers.
+            later: Whether to advance one unit beyond `latest`, so that `latest` itself has passed.
         """
         time_of_file = latest // self._scale + later
         with self.pushing:
@@ -177,10 +177,10 @@ def _number(time_of_row: pa.Scalar) -> int:
 
 
 def flush(feeders: Sequence[Feeder], after_s: float) -> None:
-    """Do not let silent files hold back rows; a file is silent after this many seconds.
+    """Stop waiting for silent files, which have had no rows for this many seconds.
 
-    The time of a silent file advances to the latest time of all files. While all of them are
-    silent, time advances with the clock, so that their last rows and windows are complete.
+    The time of a silent file advances to the latest time of all files. While all files are silent,
+    their time advances with the clock, so that the last rows and windows become final.
     """
     known = [feeder.last_time for feeder in feeders if feeder.last_time is not None]
     open_ones = [feeder for feeder in feeders if feeder.is_open]

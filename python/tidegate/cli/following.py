@@ -62,10 +62,10 @@ class Manner:
     """How growing files are followed."""
 
     until_end: bool = False
-    """Whether the files end where they end now."""
+    """Whether to stop at the current end of each file."""
 
     flush_after_s: float | None = None
-    """After how many seconds without rows a file no longer holds back rows."""
+    """The number of seconds without rows after which a file no longer holds back rows."""
 
     is_verbose: bool = False
     """Whether to show how the columns of CSV files are read."""

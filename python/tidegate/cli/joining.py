@@ -34,7 +34,7 @@ class Counts:
     out: int
     seconds: float
     has_index: bool = False
-    """Whether the right rows are those of an index, which are not all read."""
+    """Whether the right side is an index, of which not all rows are read."""
 
     def __str__(self) -> str:
         """Return the counts and the speed in input rows per second."""
@@ -69,7 +69,7 @@ def _opened(job: Job) -> _Opened:
 
 
 def _with_names_of(index: Index, query: JoinQuery) -> JoinQuery:
-    """Return the query with the right names of the index, unless the options name others.
+    """Return the query with the index's names for right columns, unless the options name others.
 
     `--on ts` and `--by symbol` then name only left columns.
     """

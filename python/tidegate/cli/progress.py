@@ -15,7 +15,7 @@ EVERY_S = 10.0
 
 
 class Progress:
-    """Counts rows, and shows how far the work has come, and which file holds it back."""
+    """Counts rows, and shows how far the work has progressed and which file delays it."""
 
     def __init__(
         self, operator: tidegate.Operator[Any], feeders: Sequence[Feeder], *, shown: bool
@@ -33,7 +33,7 @@ class Progress:
             sys.stderr.flush()
 
     def line(self) -> str:
-        """Return the numbers of rows, the time up to which rows are final, and the silent file."""
+        """Return the row counts, the time up to which rows are final, and the silent file."""
         stats = self._operator.stats()
         late = f" ({stats['rows_late']:,} of them late)" if stats["rows_late"] else ""
         told = [f"{stats['rows_in']:,} rows in{late}, {stats['rows_out']:,} rows out"]
@@ -58,9 +58,9 @@ class Progress:
             time.time() - at.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())[0].as_py() / 1e9
         )
         told = f"final before {iso(at)[0].as_py()}"
-        # Other times than those of a clock are not behind it.
+        # Times that do not follow the clock cannot be behind it.
         return [f"{told}, {behind:,.1f} s behind" if 0 <= behind < LONGEST_LAG_S else told]
 
 
-# Older rows are most likely read for a second time, and not late.
+# Rows with a longer lag are most likely old rows that are being reread, not late ones.
 LONGEST_LAG_S = 86_400 * 7

@@ -146,7 +146,7 @@ class Saved:
         """Check that the inputs can be read again from their beginnings, with other types.
 
         Raises:
-            StateError: A file that was read has lost its name to another file.
+            StateError: The name of a file that was read now belongs to another file.
         """
         if self.flushed:
             message = f"{state}: was written with --flush-after, so its rows cannot be read again "
@@ -164,7 +164,8 @@ class Saved:
     ) -> None:
         """Check that this state belongs to an output with the given format and columns.
 
-        CSV does not store types. If the types of the inputs were mended, only its names matter.
+        CSV does not store types. If the types of the inputs have been corrected, only the column
+        names of a CSV output matter.
 
         Raises:
             StateError: The state belongs to a different output.
@@ -280,7 +281,10 @@ def _output(layout: Format, given: object) -> Mark | Parts:
 
 
 def _told(given: Input) -> dict[str, Any]:
-    """Return an input as JSON; options that older state files do not have are omitted if unused."""
+    """Return an input as JSON.
+
+    Options that older state files lack are omitted if they are unused.
+    """
     told: dict[str, Any] = {"name": given.name, "layout": given.layout}
     told["csv_nulls"] = given.csv.nulls
     if given.csv.types:

@@ -36,7 +36,7 @@ class Input:
 
     name: str
     layout: Format | None
-    """The format; None if the extensions of the files, or the first bytes of a pipe, do."""
+    """The format. None means that file extensions, or the first bytes of a pipe, determine it."""
 
     csv: Dialect = COMMAND
     """The options for parsing CSV values."""
@@ -56,7 +56,7 @@ class Input:
 
 @dataclass(frozen=True)
 class IndexInput:
-    """An index to join with: the file that `tidegate index` or `Index.save` has written."""
+    """An index to join with, in a file that was written by `tidegate index` or `Index.save`."""
 
     name: str
 

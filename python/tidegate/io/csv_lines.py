@@ -1,4 +1,4 @@
-"""Writes rows as CSV. pyarrow's own writer has another form for times, and no tabs.
+"""Writes rows as CSV. pyarrow's own writer formats times differently and cannot write tabs.
 
 Each row ends with a line feed. The text of all rows of a batch is built in one Arrow array, whose
 buffer is then written.

@@ -2,7 +2,7 @@
 
 A file is read either whole or block by block. In the second case, the first block determines the
 types. Numeric columns are then read as strings and converted here, so that a code such as `007` in
-a later block causes an error instead of losing its zeros. Times in other forms than ISO 8601 are
+a later block causes an error instead of losing its zeros. Times in formats other than ISO 8601 are
 also read as strings.
 """
 
@@ -47,7 +47,7 @@ FAILURE = re.compile(r"CSV column #(\d+): (?:Row #\d+: )?(.*)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file, with reasons for types that the values alone do not show."""
+    """The columns of a file, with reasons for types that do not follow from the values alone."""
 
     schema: pa.Schema
     dialect: Dialect
@@ -65,7 +65,7 @@ class Columns:
         return f" ({self.reasons[name]})" if name in self.reasons else ""
 
     def advice(self, fault: str) -> str | None:
-        """Return what to write if a query does not accept the type of one of these columns."""
+        """Return advice for a query that does not accept the type of one of these columns."""
         for name in re.findall(r"`([^`]+)`", fault):
             if name not in self.schema.names:
                 continue
@@ -109,7 +109,7 @@ def table(
 ) -> tuple[pa.Table, Columns]:
     """Read all rows in a file, because all values are needed to infer the correct types.
 
-    If its header is known already, the file contains only rows.
+    If the header is already known, the file contains only rows.
     """
     head = header_of(opener, dialect) if known is None else known
     given = dialect.types_given(_first_schema(opener, dialect, head)) if dialect.types else {}
@@ -142,7 +142,7 @@ def _decided(
     dialect: Dialect,
     guess: pa.DataType,
 ) -> tuple[pa.ChunkedArray | None, str]:
-    """Return another form of a column, if it needs one, and the reason."""
+    """Return a column with another type, if it needs one, and the reason."""
     reason = suspects.get(name, "")
     if name in dialect.times and dialect.epoch_unit and guess in NUMBERS and reason != QUOTED:
         found = times.since_epoch(column, dialect.epoch_unit)
@@ -477,7 +477,7 @@ def _numbers(texts: pa.Array, one: pa.Field, dialect: Dialect) -> pa.Array:
 
 
 def _next_kind(texts: pa.Array, one: pa.Field) -> str:
-    """Return the type for numbers of another type, or for strings."""
+    """Return a wider type that can represent these values."""
     try:
         pc.utf8_trim(texts, " \t").cast(pa.float64())
     except pa.ArrowInvalid:
@@ -506,7 +506,7 @@ def explained(error: pa.ArrowInvalid, schema: pa.Schema, dialect: Dialect) -> pa
 
 
 def _of_shape(error: pa.ArrowInvalid, dialect: Dialect) -> pa.ArrowInvalid:
-    """Return the same error, with advice for a line that has another number of values."""
+    """Return the same error, with advice for a line that has the wrong number of values."""
     if "Expected" not in str(error) or "columns, got" not in str(error):
         return pa.ArrowInvalid(str(error))
     told = f"check the delimiter, {dialect.separator!r}, and remove lines that are not rows"

@@ -1,4 +1,4 @@
-"""Options for parsing CSV files: the dialect of the text, column types and the form of times."""
+"""Options for parsing CSV files: the dialect of the text, column types and time formats."""
 
 import codecs
 import re
@@ -96,8 +96,8 @@ class Dialect:
     """The character between values; if None, a comma, or a tab in a tab-separated file."""
 
     header: bool | None = None
-    """Whether the first line contains the column names. If None, it must not contain numbers or
-    times, which are probably values."""
+    """Whether the first line contains the column names. If None, it does, and numbers or times in
+    it are errors because they are probably values."""
 
     names: tuple[str, ...] = ()
     """The column names of a file without a header, or names that replace those in the header."""
@@ -115,13 +115,14 @@ class Dialect:
     """The unit of numbers that count time since the start of 1970 in UTC."""
 
     times: tuple[str, ...] = ()
-    """The time columns of the query. With `epoch_unit`, their numbers are times."""
+    """The time columns of the query. With `epoch_unit`, numbers in them are times."""
 
     decimal: str = "."
     """The decimal point."""
 
     encoding: str | None = None
-    """The character encoding; if None, UTF-8, or UTF-16 if the file begins with its mark."""
+    """The character encoding; if None, UTF-8, or UTF-16 if the file begins with its byte order
+    mark."""
 
     of_command: bool = False
     """Whether messages name the options of the command instead of those of `tidegate.csv`."""
@@ -202,7 +203,7 @@ class Dialect:
         return self if self.delimiter else replace(self, delimiter="\t")
 
     def types_given(self, first: pa.Schema) -> dict[str, pa.DataType]:
-        """Return the specified types of those columns that are in the file.
+        """Return the specified types of the columns in the file.
 
         The type `timestamp` without a unit has a time zone if the first values have one, or if the
         dialect has a time zone.

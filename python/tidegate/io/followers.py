@@ -88,7 +88,7 @@ def follow(  # noqa: PLR0913 - the options for reading
         csv: The options for parsing CSV values.
         place: The position at which to resume in a file.
         anew: Whether to read a CSV file up to this position again, with other types.
-        until_end: Whether files end where they end now, instead of growing.
+        until_end: Whether to stop at the current end of a file, instead of waiting until it grows.
 
     Raises:
         TidegateError: The file cannot be followed; the message names it.

@@ -50,7 +50,7 @@ GIVEN = "as specified"
 
 
 def guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """Return the columns inferred as numbers, or no columns if a name is repeated (an error)."""
+    """Return the columns inferred as numbers, or none if a name is repeated, which is an error."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]
@@ -62,7 +62,10 @@ def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def signs_of_text(text: pa.NativeFile, dialect: Dialect) -> tuple[bool, bool]:
-    """Return whether a quick scan finds codes, and quoted numbers; there may be false positives."""
+    """Return whether lines seem to contain codes, and whether they seem to contain quoted numbers.
+
+    The scan is quick, so it may report values that are neither.
+    """
     quote = dialect.quote.encode()
     has_code, has_quoted = False, not quote
     before = _bytes_of(f"{dialect.separator}{dialect.quote}\n\r \t")
@@ -97,7 +100,7 @@ def _openings(
 def quoted_columns(
     lines: bytes, names: Sequence[str], columns: Collection[str], dialect: Dialect
 ) -> set[str]:
-    """Return those of the columns that contain a quoted number in some lines without a header.
+    """Return the columns that contain a quoted number, given lines without a header.
 
     Python adds a mark after each quote that may open such a number, and pyarrow finds the columns
     in which values begin with the mark.
@@ -134,7 +137,7 @@ def parse_options(dialect: Dialect) -> pyarrow.csv.ParseOptions:
 
 
 def common_given(kinds: Collection[pa.DataType]) -> pa.DataType | None:
-    """Return the type that the user specified, judging by the types in the files, else None.
+    """Return the type that the user must have specified for the files to have these types, or None.
 
     A `timestamp` type without a unit has a time zone only in files whose first values have one.
     pyarrow never infers microseconds.

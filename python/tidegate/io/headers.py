@@ -1,8 +1,8 @@
 """Finds the column names of CSV files, and checks that the first line contains names.
 
-A wrong delimiter or a missing header would lead to wrong columns without an error. Therefore, a
-first line that looks like values, or like several columns with another delimiter, is an error that
-shows which option to give.
+A wrong delimiter or a missing header would lead to wrong columns without an error. Therefore, if
+the first line looks like values, or like several columns with another delimiter, an error states
+which option to give.
 """
 
 import codecs
@@ -79,7 +79,7 @@ def _start(text: bytes) -> int:
 
 
 def _mark(text: bytes) -> int:
-    """Return the length of the mark with which some files in UTF-8 begin."""
+    """Return the length of the byte order mark with which some UTF-8 files begin."""
     return len(BOM) if text.startswith(BOM) else 0
 
 

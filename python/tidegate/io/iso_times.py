@@ -8,7 +8,7 @@ UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
 
 
 def iso(column: pa.Array) -> pa.Array:
-    """Return timestamps as strings with a `T` and without zeros at the end of a fraction.
+    """Return timestamps as strings with a `T` and without trailing zeros in the fraction.
 
     Times in UTC end with a `Z`, and times in other zones with their UTC offset.
 
@@ -28,7 +28,7 @@ def iso(column: pa.Array) -> pa.Array:
         local = pc.local_timestamp(column)
         offsets = _offsets(local, instant)
     try:
-        # Without fractions, the strings need no further step.
+        # Without fractions, there are no trailing zeros to remove.
         texts = local.cast(pa.timestamp("s")).cast(pa.string())
     except pa.ArrowInvalid:
         texts = pc.replace_substring_regex(local.cast(pa.string()), r"\.?0+$", "")

@@ -28,16 +28,16 @@ class Marks:
     """For each byte, whether a quote after it opens or reopens a quoted value."""
 
     begin: bytes = b"\n"
-    """A substitute for the text before a piece: a value begins, and no quote is open."""
+    """Stands in for the text before a piece that begins with a new value."""
 
     @property
     def opened(self) -> bytes:
-        """A substitute for the text before a piece: a quote is open."""
+        """Stands in for the text before a piece that begins inside a quoted value."""
         return self.begin + self.quote
 
     @property
     def closed(self) -> bytes:
-        """A substitute for the text before a piece: a quote was closed.
+        """Stands in for the text before a piece that begins right after a closing quote.
 
         Another quote immediately after it would reopen the value.
         """

@@ -137,7 +137,7 @@ def csv_columns(table: OpenTable, name: str = "") -> list[str]:
 
 @contextmanager
 def advising(inputs: Iterable[object]) -> Iterator[None]:
-    """Add to an error what to write if the type of a CSV column does not suit the query.
+    """Add advice to an error if the type of a CSV column does not suit the query.
 
     `inputs` are open tables, or the columns of CSV files; others are ignored.
     """
@@ -244,7 +244,8 @@ def refused(given: object, name: str) -> TypeError:
         what = type(given[wrong[0]]).__name__ if wrong else ""
         found = f"a list whose item {wrong[0]} is {what}" if wrong else "an empty list"
     begin = f"{name}: " if name else ""
-    # A lazy frame of narwhals does not export Arrow data, but the frame that it wraps may be known.
+    # A narwhals lazy frame does not export Arrow data, but the frame that it wraps may be
+    # supported.
     wrapped = "its to_native(), or " if kind.__module__.startswith("narwhals") else ""
     return TypeError(f"{begin}expected a table, got {found}; give {wrapped}{KINDS}")
 

@@ -158,7 +158,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _with_iso_times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with times in the form in which files of text have them."""
+    """Return the rows with times in the format of text files."""
     columns = [iso(column) if _is_time(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 

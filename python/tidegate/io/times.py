@@ -1,7 +1,8 @@
 """Converts strings to times: ISO 8601, other formats, numbers since 1970, and local times.
 
-All results are exact. A string that does not fit is an error, never another time. For example, the
-C library reads February 31 as March 3, so the day is compared with the one in the string.
+All results are exact. A string that does not fit raises an error instead of becoming a different
+time. For example, the C library reads February 31 as March 3, so the day is compared with the one
+in the string.
 """
 
 import re
@@ -23,7 +24,7 @@ NUMBER = r"^[ \t]*[+-]?\d+(?:\.\d+)?[ \t]*$"
 FRACTION = r"^(.*\d)[.,](\d{1,9})(\D.*)?$"
 
 
-# pyarrow does not change clocks after this year.
+# pyarrow applies no daylight saving time after this year.
 LAST_KNOWN_YEAR = 2037
 # 18 digits before the decimal point, and as many after it as there are nanoseconds.
 SCALED = pa.decimal128(27, 9)
@@ -60,7 +61,7 @@ def guessed(texts: Texts, dialect: Dialect) -> Texts | None:
 
 
 def since_epoch(texts: Texts, unit: str) -> Texts | None:
-    """Return numbers that count time since 1970 as times in UTC, or None if there are others.
+    """Return numbers that count time since 1970 as times in UTC, or None for other values.
 
     Example:
         >>> since_epoch(pa.array(["0.5", "2"]), "s").to_pylist()[1].isoformat()
@@ -160,7 +161,7 @@ def in_zone(plain: Texts, dialect: Dialect) -> Texts:
     """Convert local times of the dialect's time zone to UTC.
 
     Raises:
-        ArrowInvalid: When clocks are changed, a local time does not exist or exists twice.
+        ArrowInvalid: A local time was skipped or repeated when the UTC offset changed.
     """
     if dialect.zone is None:
         return plain
@@ -222,13 +223,13 @@ def _by_format(texts: Texts, layout: str, dialect: Dialect) -> Texts | None:
 
 
 def _same_days(texts: Texts, layout: str, plain: Texts, form: str, found: Texts) -> bool:
-    """Return whether each time has the day in its string."""
+    """Return whether the day of each time is the day in its string."""
     pattern = _pattern(layout)
     if "?P<day>" not in pattern:
         return True
     local = found
     if found.type.tz is not None:
-        # Without its offset, the time is still on its own day.
+        # Converted without its UTC offset, the time keeps the day in its string.
         bare = pc.replace_substring_regex(plain, r"\s*(?:Z|[+-]\d\d:?\d\d)$", "")
         local = pc.strptime(bare, format=form.replace("%z", "").rstrip(), unit="s")
     days = pc.struct_field(pc.extract_regex(texts, pattern), "day")

@@ -1,4 +1,4 @@
-"""Reads rows from JSON text, as brokers send it, for pushes."""
+"""Reads the rows of a push from JSON text, such as messages from a broker."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def _of_texts(texts: Sequence[str | None], type_: pa.DataType) -> pa.Array:
 
 
 def _why(fault: str, text: str | None) -> str:
-    """Return why a string is not a time of a type, and what to write."""
+    """Return why a string is not a time of this type, with advice."""
     if DATE.match(text or ""):
         if "expected a zone offset" in fault:
             return "it has no time zone, but the column has one; add its UTC offset, such as Z"

@@ -47,7 +47,7 @@ class IndexFile:
         """Return the file of an index.
 
         Raises:
-            TidegateError: The index is not that of a file, or the file has changed.
+            TidegateError: The index was not opened from a file, or the file has changed.
         """
         opened = index._opened  # noqa: SLF001 - internal to the package
         if index.path is None or opened is None:
@@ -67,7 +67,7 @@ class IndexFile:
         """Raise an error if the file has been changed or removed.
 
         Args:
-            since: The end of the message: since when, and what to do.
+            since: The end of the message, which states since when, and what to do.
         """
         try:
             found = Path(self.path).stat()
@@ -96,7 +96,7 @@ class IndexFile:
         return tidegate.TidegateError(f"{self.path}: the index file has changed since {since}")
 
 
-# A process rarely runs the tasks of several plans in turn.
+# A process rarely alternates between the tasks of several plans.
 @lru_cache(maxsize=2)
 def _mapped(file: IndexFile) -> tidegate.Index:
     return tidegate.open_index(file.path, threads=1)
@@ -107,7 +107,7 @@ def check_rows(query: JoinQuery, index: tidegate.Index, plan: JoinPlan) -> None:
 
     Raises:
         TidegateError: The result includes unmatched right rows, or a window counts rows.
-        SchemaError: The index is on other columns than the join.
+        SchemaError: The columns of the index differ from those of the join.
     """
     if query.keeps_right:
         message = f"how={query.how!r}: whether a row of the index is unmatched depends on all left "
@@ -142,8 +142,8 @@ def planned(
         explained: Returns the line that explains how a join uses an index.
 
     Raises:
-        TidegateError: The left input does not consist of Parquet files, or the index is not that of
-            a file.
+        TidegateError: The left input does not consist of Parquet files, or the index was not opened
+            from a file.
     """
     file = IndexFile.of(index)
     source = Source.of(left, "left")

@@ -31,10 +31,10 @@ five routes:
   After the shuffle, each task joins its rows in one native call.
 
 If the right side is a `tidegate.Index` that `tidegate.open_index` has opened, each Python worker
-maps its file, and the left rows stay in their partitions. The call collects and samples nothing.
-All workers must be able to open the file under the same path. A left row's result depends only on
-that row and the index, so such a join returns everything except unmatched right rows. A left side
-that is given as files is divided between its row groups.
+maps its file, and the left rows stay in their partitions. The call does not collect or sample any
+rows. All workers must be able to open the file under the same path. A left row's result depends
+only on that row and the index, so such a join returns everything except unmatched right rows. If
+the left side is given as files, it is divided between row groups.
 
 Instead of pairs, a join with `aggs` returns one row per left row, with aggregates over its
 partners. Each left row is sent to a single task, which also receives all of its partners. In such a
@@ -221,15 +221,16 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         zone: The time zone of calendar units. The default is `spark.sql.session.timeZone` or, for
             files, the time zone of the time column.
-        week_start: The day on which windows in weeks begin: `monday`, the default, to `sunday`.
+        week_start: The first day of windows that consist of weeks: `monday`, the default, to
+            `sunday`.
         session: The time that a session stays open after its last row. This argument replaces
             `size`, `advance` and `offset`. For streams, the state contains each open session's
             aggregates and, if a function needs all values, the session's rows.
         empty: Whether the result contains windows without rows, and what functions return for
             them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
             not available for streams.
-        keep: How long a key that has no more rows keeps its windows, as in `tidegate.aggregate`.
-            Required for streams with `empty`.
+        keep: How long windows continue after a key's last row, as in `tidegate.aggregate`. Required
+            for streams with `empty`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL

@@ -107,7 +107,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
         right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
-            opened from a file which all workers can access under the same path. Each Python worker
+            opened from a file that all workers can access under the same path. Each Python worker
             then maps this file, no rows are shuffled, and right rows with equal times are in the
             order of the index. Such a join cannot return unmatched right rows. If one side is a
             stream and the other side is a table, the call reads the table once and sends the whole
@@ -305,7 +305,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
         right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
-            opened from a file which all workers can access under the same path. Each Python worker
+            opened from a file that all workers can access under the same path. Each Python worker
             then maps this file, no rows are shuffled, and right rows with equal times are in the
             order of the index. Such a join cannot return unmatched right rows. If one side is a
             stream and the other side is a table, the call reads the table once and sends the whole
@@ -485,7 +485,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
         right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
-            opened from a file which all workers can access under the same path. Each Python worker
+            opened from a file that all workers can access under the same path. Each Python worker
             then maps this file, no rows are shuffled, and right rows with equal times are in the
             order of the index. Such a join cannot return unmatched right rows. If one side is a
             stream and the other side is a table, the call reads the table once and sends the whole
@@ -691,7 +691,7 @@ def asof_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
         right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
-            opened from a file which all workers can access under the same path. Each Python worker
+            opened from a file that all workers can access under the same path. Each Python worker
             then maps this file, no rows are shuffled, and right rows with equal times are in the
             order of the index. Such a join cannot return unmatched right rows. If one side is a
             stream and the other side is a table, the call reads the table once and sends the whole
@@ -883,7 +883,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             a pyarrow dataset. Both sides must be of the same kind. Right rows with equal times are
             in file order, as in `tidegate` itself.
         right_df: The right side. It can also be a `tidegate.Index` that `tidegate.open_index` has
-            opened from a file which all workers can access under the same path. Each Python worker
+            opened from a file that all workers can access under the same path. Each Python worker
             then maps this file, no rows are shuffled, and right rows with equal times are in the
             order of the index. Such a join cannot return unmatched right rows. If one side is a
             stream and the other side is a table, the call reads the table once and sends the whole

@@ -62,7 +62,7 @@ Delimiter: TypeAlias = Annotated[
     typer.Option(
         "--delimiter",
         metavar="CHARACTER",
-        help="Delimiter of CSV input, such as ';' or tab; repeat it for one per input.",
+        help="Delimiter of CSV input, such as ';' or tab; repeat to set it for each input.",
         show_default="a comma, or a tab in .tsv",
     ),
 ]
@@ -79,8 +79,8 @@ ColumnNames: TypeAlias = Annotated[
     typer.Option(
         "--names",
         metavar="NAME,...",
-        help="Column names of CSV input without a header; repeat it for one list per input, "
-        "empty for an input with a header.",
+        help="Column names of CSV input without a header; repeat to give one list per input, "
+        "which is empty for an input with a header.",
         show_default=False,
     ),
 ]
@@ -89,7 +89,7 @@ Quote: TypeAlias = Annotated[
     typer.Option(
         "--quote",
         metavar="CHARACTER",
-        help="Quote character of CSV input, or none; repeat it for one per input.",
+        help="Quote character of CSV input, or none; repeat to set it for each input.",
         show_default='"',
     ),
 ]
@@ -108,7 +108,7 @@ Zone: TypeAlias = Annotated[
         "--csv-zone",
         metavar="ZONE",
         help="Time zone of times without a UTC offset in CSV input, such as Europe/Berlin; "
-        "repeat it for one per input.",
+        "repeat to set it for each input.",
         show_default=False,
     ),
 ]
@@ -117,8 +117,8 @@ EpochUnit: TypeAlias = Annotated[
     typer.Option(
         "--epoch-unit",
         metavar="s|ms|us|ns",
-        help="Unit of time columns with numbers since 1970 in CSV input; repeat it for one per "
-        "input.",
+        help="Unit of time columns with numbers since 1970 in CSV input; repeat to set it "
+        "for each input.",
         show_default=False,
     ),
 ]
@@ -127,7 +127,7 @@ DecimalPoint: TypeAlias = Annotated[
     typer.Option(
         "--decimal",
         metavar="CHARACTER",
-        help="Decimal point of CSV input; repeat it for one per input.",
+        help="Decimal point of CSV input; repeat to set it for each input.",
         show_default=".",
     ),
 ]
@@ -136,7 +136,7 @@ Encoding: TypeAlias = Annotated[
     typer.Option(
         "--encoding",
         metavar="ENCODING",
-        help="Encoding of CSV input, such as latin-1; repeat it for one per input.",
+        help="Encoding of CSV input, such as latin-1; repeat to set it for each input.",
         show_default="utf-8",
     ),
 ]
@@ -175,7 +175,7 @@ Follow: TypeAlias = Annotated[
 UntilEnd: TypeAlias = Annotated[
     bool,
     typer.Option(
-        "--until-end", help="With --follow: read the files to their present ends, then stop."
+        "--until-end", help="With --follow: read each file to its current end, then stop."
     ),
 ]
 FlushAfter: TypeAlias = Annotated[

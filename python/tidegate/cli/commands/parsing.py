@@ -98,7 +98,7 @@ def _times(query: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:  # noqa: ANN4
 def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
     """Return the dialect of each input, with its time columns.
 
-    An option that differs between inputs is given once for all of them, or once for each.
+    If an option is given once, it applies to all inputs. Otherwise, it is given once per input.
     """
     each = {
         name: _each(name, cast("dict[str, list[str] | None]", csv)[name], len(times))
@@ -131,7 +131,7 @@ def _dialects(csv: Csv, times: Sequence[tuple[str, ...]]) -> list[Dialect]:
 
 
 def _flag(option: str) -> str:
-    """Return the flag of a CSV option; `--zone` is that of calendar windows."""
+    """Return the flag of a CSV option. `--zone` is already the flag for calendar windows."""
     return "--csv-zone" if option == "zone" else f"--{option.replace('_', '-')}"
 
 
@@ -205,7 +205,7 @@ def output(
 
 
 def index_file(out: str) -> str:
-    """Return the name of the index to write, which must be that of a file."""
+    """Return the name of the index to write, which must be a file name."""
     if writes_in_place(out) or out.endswith(("/", os.sep)):
         misused("OUT", "an index is written to a file, which joins then map; give a file name")
     return out
@@ -389,7 +389,7 @@ def duration(text: str) -> str | int:
 
 
 def fills(text: str) -> str | dict[str, str]:
-    """Parse how all functions are filled, or how each one is, as in `close=last,size=zero`."""
+    """Parse the fill value of all functions, or of each one, as in `close=last,size=zero`."""
     if "=" not in text:
         return text
     parts = [part.partition("=") for part in text.split(",")]

@@ -68,7 +68,7 @@ def follow(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
-# A list of keys, which is a single name for the command.
+# A list of keys, which the command reads as a single name.
 LISTED = re.compile(r"there is no column `([^`]+,[^`]*)`, which `by` names")
 
 

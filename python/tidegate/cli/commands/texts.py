@@ -48,12 +48,12 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
-With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
-has written. --on and --by then only need the names of LEFT's columns.
+With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
+tidegate index. --on and --by then only need the names of LEFT's columns.
 
 With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
-streams with an end mark have an end. --until-end stops at the present ends of the files,
+streams with an end mark have an end. --until-end stops at the current end of each file,
 --flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
 Rows are written in time order. Rows that are late by more than --lateness are omitted and counted.
 If the type of a CSV column is not listed in --types, it is inferred from the lines present at the
@@ -151,8 +151,8 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
-With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
-has written. --on and --by then only need the names of LEFT's columns.
+With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
+tidegate index. --on and --by then only need the names of LEFT's columns.
 
 With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
 RIGHT cannot deliver a nearer row. With backward, a row is written once its own time has passed;
@@ -208,8 +208,8 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
-With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
-has written.
+With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
+tidegate index.
 
 A distance is a number, or a duration such as 1h30m or 250ms for dates and timestamps. BELOW,ABOVE
 means left.x - below <= right.x <= left.x + above, where "none" means no bound.
@@ -244,8 +244,9 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
-With --right-index FILE in place of RIGHT, the right rows are those of an index that tidegate index
-has written, best with --on START,END. --on and --by then only need the names of LEFT's columns.
+With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
+tidegate index, preferably with --on START,END. --on and --by then only need the names of LEFT's
+columns.
 
 --on specifies the start and end columns. If the names differ between the sides, or if one side has
 a single time column, give a pair of names for each side, as in ts,ts=start,end. A DURATION is a
@@ -286,7 +287,7 @@ integer in the unit of the column.
 
 With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
 no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
-and Arrow streams with an end mark have an end. --until-end stops at the present ends of the files,
+and Arrow streams with an end mark have an end. --until-end stops at the current end of each file,
 --flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
 Rows that are late by more than --lateness are omitted and counted. If the type of a CSV column is
 not listed in --types, it is inferred from the lines present at the start; with --state, the command
@@ -334,7 +335,7 @@ Examples:
 
 {EXIT_CODES}"""
 
-INDEX_HELP = f"""Write an index of TABLE, which prepares it as the right side of many joins.
+INDEX_HELP = f"""Build an index of TABLE, which prepares it as the right side of many joins.
 
 The index contains all rows of TABLE, grouped by key and sorted by time. tidegate join and tidegate
 asof search it for the matches of their left rows instead of reading all right rows. tidegate

@@ -1,7 +1,7 @@
 """Joins a DataFrame with an index, whose file each Python worker maps.
 
-Each left row is matched with the whole index, so the rows of a partition are joined without those
-of other partitions. No rows are shuffled, and the index is not sent.
+Each left row is matched with the whole index, so each partition is joined independently of the
+others. No rows are shuffled, and the index is not sent.
 """
 
 from __future__ import annotations

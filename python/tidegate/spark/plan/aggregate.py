@@ -235,7 +235,7 @@ class AggregatePlan:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether one task must process all rows of a key, whatever their times are.
+        """Return whether one task must process all rows of a key, regardless of their times.
 
         Any row can extend a session, and windows without rows depend on earlier windows.
         """

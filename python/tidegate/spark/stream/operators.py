@@ -361,7 +361,7 @@ class Windows:
     def until(self, side: int, rows: pa.Table) -> int:
         """Return the last watermark at which a window that contains any of the rows is open.
 
-        Sessions, and the windows without rows that follow others, have no such watermark.
+        There is no such watermark for sessions, or for windows without rows after other windows.
         """
         return _last(rows.column(self.times[side]), None if self.is_condensed else self.longest)
 

@@ -53,8 +53,7 @@ class Aggregation:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments in the form that `tidegate.aggregate` accepts."""
-        # If these arguments are missing, the others are those that identify older streaming
-        # queries.
+        # Without these arguments, the remaining ones identify streaming queries of older versions.
         newer = {
             "zone": self.zone,
             "week_start": self.week_start,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Then = Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table]
 Batches = Iterator[pa.RecordBatch]
 
-# The number of bytes that a task joins at a time with a side that it has in full. This number
-# equals the limit for a side that is sent in full. Preparing that side again therefore costs no
-# more than joining the rows.
+# The number of bytes that a task joins at a time with a side that it has in full. It equals the
+# size limit for a side that is sent in full, so preparing that side again costs no more than
+# joining the rows.
 _CHUNK = 1 << 26
 
 
