@@ -38,7 +38,7 @@ def measure(
     repeat: int,
     least_s: float = 0.0,
 ) -> Found:
-    """Call once to check the result, then at least `repeat` times and for at least `least_s`."""
+    """Call once to check the result, then at least `repeat` times and for at least `least_s` s."""
     start = time.perf_counter()
     found = run()
     first = time.perf_counter() - start

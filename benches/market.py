@@ -9,18 +9,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-TICKS = 64  # prices are multiples of 1/64, so that their sums are exact in any order
+TICKS = 64  # prices are multiples of 1/64, so their sums are exact in any order
 
 
 def random_of(*seed: int) -> np.random.Generator:
-    """Return the generator of a table."""
+    """Return a random number generator for a table."""
     return np.random.Generator(np.random.PCG64(seed))
 
 
 def ranks(random: np.random.Generator, symbols: int, rows: int) -> NDArray[np.int32]:
-    """Return one symbol per row; symbol `i` is drawn with a probability in proportion to 1/(i+1).
+    """Return one symbol per row; the probability of symbol `i` is proportional to 1/(i+1).
 
-    The most frequent symbol is 0, and the least frequent one is `symbols - 1`.
+    Symbol 0 is the most frequent one, and symbol `symbols - 1` the least frequent one.
     """
     shares = np.cumsum(1 / np.arange(1, symbols + 1))
     return np.searchsorted(shares / shares[-1], random.random(rows), "right").astype(np.int32)
@@ -29,7 +29,7 @@ def ranks(random: np.random.Generator, symbols: int, rows: int) -> NDArray[np.in
 def distinct_times(
     random: np.random.Generator, begin: int, end: int, rows: int
 ) -> NDArray[np.int64]:
-    """Return uniformly distributed times in `[begin, end)` in ascending order, without repetition.
+    """Return distinct, uniformly distributed times in `[begin, end)` in ascending order.
 
     If two quotes of a symbol had the same time, systems could return either of them.
     """

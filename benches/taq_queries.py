@@ -1,20 +1,21 @@
 """Measures the as-of joins of KX's NYSE TAQ benchmarks, queries 79 to 84, on generated data.
 
-The suite (https://github.com/KxSystems/NYSETAQBenchmarks) joins the trades of a day with its
-quotes. This script generates both tables with the suite's columns and types, as far as the queries
-read them. There are 20 quotes per trade, and symbols follow Zipf's law. All quotes have different
-times, so that all systems have the same result. The queries are:
+The suite (https://github.com/KxSystems/NYSETAQBenchmarks) joins one day's trades with the day's
+quotes. This script generates both tables. They contain the columns that the queries read, with the
+types used in the suite. There are 20 quotes per trade, and symbols follow Zipf's law. No two quotes
+have the same time, so all systems return the same result. The queries join these trades:
 
-- 79: the trades of 50 symbols, 5 of which do not exist;
-- 80: the trades of 1,000 infrequent symbols, 20 of which do not exist;
-- 81, 82: the trades of an infrequent symbol, and of the most frequent one;
-- 83: the trades of more than 500,000 shares, by symbol and exchange;
-- 84: the trades from 16:20 to 16:30.
+- 79: trades of 50 symbols, 5 of which do not exist;
+- 80: trades of 1,000 infrequent symbols, 20 of which do not exist;
+- 81, 82: trades of one infrequent symbol, and of the most frequent symbol;
+- 83: trades of more than 500,000 shares, joined by symbol and exchange;
+- 84: trades from 16:20 to 16:30.
 
 A call selects the trades, joins them, and returns one table with the trades in time order and the
-prevailing quotes. The systems take turns. In each round, each system has a fresh process for each
-query, which first prepares what the query needs, such as an index. Before any later call is timed,
-rows, partners and checksums of all columns, in order, are compared.
+prevailing quotes. The systems take turns. In each round, each combination of system and query runs
+in a fresh process, which first prepares what the query needs, such as an index. Before any later
+call is timed, the results are compared by their numbers of rows and partners and the checksums of
+all columns, which depend on the order of rows.
 
     python benches/taq_queries.py --quotes 20000000 --threads 2 --rounds 5 --json taq.json
 """
@@ -55,7 +56,7 @@ QUERIES = {
     "83": "more than 500,000 shares, by symbol and exchange",
     "84": "16:20 to 16:30",
 }
-SINGLE = ("81", "82")  # queries of a single symbol, whose results do not contain it
+SINGLE = ("81", "82")  # queries for a single symbol, whose results have no symbol column
 OURS = "tidegate index"
 QUOTES_PER_TRADE = 20
 LARGE = 500_000
@@ -63,13 +64,13 @@ FEWEST_SYMBOLS = 1_200  # query 80 skips a tenth of them, and selects the next 9
 EXCHANGES = list("ABCDHIJKLMNPQTUVXYZ")
 CONDITIONS = ["@", "@  I", "@F I", "@F", " F", "@ TI", "   I"]
 STOPS = ["", "N"]
-MISSING = "nowhere"  # the names of symbols that do not exist begin with this
-LEAST_S = 0.2  # short calls are repeated for this time
+MISSING = "nowhere"  # prefix for the names of symbols that do not exist
+LEAST_S = 0.2  # short calls are repeated for at least this long
 
 HOUR_NS = 3_600 * 10**9
 DAY_NS = 20_544 * 24 * HOUR_NS  # 2026-04-01
 OPEN, CLOSE = DAY_NS + 9 * HOUR_NS + HOUR_NS // 2, DAY_NS + 16 * HOUR_NS
-# Begin, end, and share of the rows.
+# The beginning and end of each session, and its share of the rows.
 SESSIONS = [
     (DAY_NS + 4 * HOUR_NS, OPEN, 0.02),
     (OPEN, CLOSE, 0.965),
@@ -83,7 +84,7 @@ OF_QUOTE = ["bid", "ask", "bsize", "asize", "quotecond"]
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A system and a query; the parent passes them as JSON."""
+    """A system and a query, which the parent process passes as JSON."""
 
     form: str
     query: str
@@ -98,20 +99,20 @@ class Job:
 
     @property
     def symbols(self) -> list[str]:
-        """Return the symbols of queries 79 to 82."""
+        """Return the symbols that queries 79 to 82 select."""
         chosen: dict[str, list[str]] = json.loads((Path(self.folder) / "symbols").read_text())
         return chosen[self.query]
 
     @property
     def columns(self) -> list[str]:
-        """Return the columns of the result."""
+        """Return the names of the result columns."""
         more = {"83": [], "84": []}.get(self.query, ["quoteex"])
         names = [*OF_TRADE, *OF_QUOTE, *more]
         return names[1:] if self.query in SINGLE else names
 
 
 def generate(quotes: int, symbols: int, folder: Path) -> None:
-    """Write trades, quotes, and the symbols of the queries."""
+    """Write trades, quotes, and the symbols that the queries select."""
     names = [f"S{number:05}" for number in random_of(SEED, 0).permutation(symbols)]
     frequencies = np.zeros(symbols, np.int64)
     for table, rows, seed in (("trade", quotes // QUOTES_PER_TRADE, 1), ("quote", quotes, 2)):
@@ -136,7 +137,7 @@ def generate(quotes: int, symbols: int, folder: Path) -> None:
 
 
 def names_of(names: list[str], places: NDArray[np.int64]) -> list[str]:
-    """Return the names of symbols."""
+    """Return the names of the symbols at these places."""
     return [names[place] for place in places]
 
 
@@ -156,7 +157,7 @@ def _drawn(random: np.random.Generator, values: list[str], rows: int) -> pa.Dict
 
 
 def _trades(random: np.random.Generator, rows: int) -> dict[str, pa.Array]:
-    # One trade in 64,000 has more than 500,000 shares, as the size of the suite's result suggests.
+    # One trade in 64,000 has more than 500,000 shares, as the size of the suite's results suggests.
     sizes = 100 * (1 + random.pareto(1.3, rows))
     return {
         "price": pa.array(prices(random, rows).astype(np.float32)),
@@ -179,7 +180,7 @@ def _quotes(random: np.random.Generator, rows: int) -> dict[str, pa.Array]:
 
 
 def _chosen(frequencies: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    """Choose symbols by their number of quotes, by the suite's rules."""
+    """Choose symbols by their number of quotes, according to the suite's rules."""
     ascending = np.argsort(frequencies, kind="stable")
     symbols = len(ascending)
     return {
@@ -193,7 +194,7 @@ def _chosen(frequencies: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
 def tidegate_index(job: Job) -> tuple[Run, float]:
     """Join with an index of the quotes, by symbol, or by symbol and exchange.
 
-    An index of the trades finds those of a single symbol, in time order.
+    For a query with a single symbol, a second index finds that symbol's trades in time order.
     """
     import tidegate as tg  # noqa: PLC0415 - each process loads its own system
 
@@ -205,7 +206,7 @@ def tidegate_index(job: Job) -> tuple[Run, float]:
     prepared = time.perf_counter() - start
     if job.query not in SINGLE:
         return (lambda: _joined(job, select(), quotes)), prepared
-    # An interval without ends contains all trades of the symbol.
+    # An unbounded interval contains all trades of the symbol.
     asked = pa.table({"sym": job.symbols, "at": pa.array([0], pa.timestamp("ns"))})
     start = time.perf_counter()
     trades = tg.Index(trade, on="time", by="sym", threads=job.threads)
@@ -222,9 +223,9 @@ def tidegate_index(job: Job) -> tuple[Run, float]:
 
 
 def tidegate_table(job: Job) -> tuple[Run, float]:
-    """Join with the quotes of the trades' symbols, or with all of them in query 84.
+    """Join with the quotes of the trades' symbols, or with all quotes in query 84.
 
-    The trades of query 84 have so many symbols that a filter of the quotes takes longer than the
+    The trades in query 84 have so many symbols that filtering the quotes takes longer than the
     join.
     """
     trade, quote = job.read("trade"), job.read("quote").rename_columns({"ex": "quoteex"})
@@ -250,13 +251,13 @@ def _joined(job: Job, trades: pa.Table, quotes: Any) -> pa.Table:  # noqa: ANN40
 
 
 def _coded(table: pa.Table) -> tuple[NDArray[np.int32], pa.Array]:
-    """Return the codes of the rows' symbols, and the symbols."""
+    """Return the dictionary code of each row's symbol, and the dictionary of symbols."""
     column = table["sym"].combine_chunks()
     return column.indices.to_numpy(), column.dictionary
 
 
 def _selection(job: Job, trade: pa.Table) -> Callable[[], pa.Table]:
-    """Return a call that selects the trades of a query."""
+    """Return a function that selects the trades of a query."""
     if job.query == "83":
         return lambda: trade.filter(pc.greater(trade["size"], LARGE))
     if job.query == "84":
@@ -310,7 +311,7 @@ def duckdb(job: Job) -> tuple[Run, float]:
     """Select the trades, and join them with the quotes of their symbols."""
     import duckdb  # noqa: PLC0415 - as above
 
-    # Without this setting, query 82 can be a nested loop, which takes minutes.
+    # Without this setting, DuckDB may run query 82 as a nested loop, which takes minutes.
     connection = duckdb.connect(config={"threads": job.threads, "asof_loop_join_threshold": 0})
     for name in ("trade", "quote"):
         table = job.read(name)
@@ -335,7 +336,7 @@ def duckdb(job: Job) -> tuple[Run, float]:
     elif job.query in SINGLE:
         is_chosen, keys = f"sym = '{job.symbols[0]}'", ""
     else:
-        # A table is faster than a list.
+        # Selecting symbols by a table is faster than by a list.
         known = [name for name in job.symbols if not name.startswith(MISSING)]
         connection.execute("create table chosen as select unnest($1::symbol[]) as sym", [known])
         is_chosen = "sym in (select sym from chosen)"
@@ -363,7 +364,7 @@ FORMS: dict[str, Callable[[Job], tuple[Run, float]]] = {
 
 
 def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of any system
-    """Return rows, partners, and a checksum of each column that depends on the order of rows."""
+    """Return the numbers of rows and partners, and an order-dependent checksum of each column."""
     table = result if isinstance(result, pa.Table) else result.to_arrow()
     checksums = []
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -386,7 +387,7 @@ def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of 
 
 
 def measure(job: Job) -> child.Found:
-    """Run a job in this process; the last value of the fingerprint is the time of preparation."""
+    """Run a job in this process; the last fingerprint value is the preparation time."""
     pa.set_cpu_count(job.threads)
     run, prepared = FORMS[job.form](job)
     found = child.measure(run, fingerprint, job.repeat, LEAST_S)
@@ -416,7 +417,7 @@ def main() -> None:
 
 
 def markdown(every: dict[str, turns.Rounds]) -> str:
-    """Return a table of all queries, with ratios of the warm calls to those with an index."""
+    """Return a table of all queries, with the warm times relative to those of the index."""
     lines = [
         (
             "| query | trades | system | preparation, s | first call, ms | warm, ms "

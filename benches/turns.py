@@ -1,4 +1,4 @@
-"""Runs the systems of a bench in turns, and formats their times."""
+"""Runs the systems in a benchmark in turns, and formats their times."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def measured(
     Every second round runs in reverse order. A job that exceeds the time limit is not run again.
 
     Args:
-        script: The bench, which runs a job.
+        script: The benchmark script, which runs one job per process.
         jobs: One job per form.
         rounds: The number of rounds.
-        timeout: The time limit of a process in seconds.
-        compared: How many values of a fingerprint describe the result. The others are additional
-            measurements. None means all.
+        timeout: The time limit per process in seconds.
+        compared: The number of leading fingerprint values that describe the result. Any further
+            values are additional measurements. None means that all values describe the result.
     """
     found: Rounds = {job.form: [] for job in jobs}
     late: set[str] = set()
@@ -56,17 +56,17 @@ def measured(
 
 
 def first(rounds: list[child.Found]) -> list[float]:
-    """Return the seconds of the first calls."""
+    """Return the duration of the first call in each round, in seconds."""
     return [one.first for one in rounds]
 
 
 def warm(rounds: list[child.Found]) -> list[float]:
-    """Return the median seconds of the later calls in each round."""
+    """Return the median duration of the later calls in each round, in seconds."""
     return [one.medians[0] for one in rounds]
 
 
 def ratios(rounds: list[child.Found], ours: list[child.Found]) -> list[float]:
-    """Return how many times as long as ours the warm calls take, in each round."""
+    """Return the duration of warm calls relative to ours in each round."""
     return [other / own for other, own in zip(warm(rounds), warm(ours), strict=False)]
 
 
@@ -86,13 +86,13 @@ def _digits(value: float) -> str:
 
 
 def versions(systems: Iterable[str]) -> str:
-    """Return the versions of systems, whose names begin with that of a package."""
+    """Return package versions; each system's name begins with the name of its package."""
     packages = dict.fromkeys(system.partition(" ")[0] for system in systems)
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
 def write(path: Path, every: Mapping[str, Rounds]) -> None:
-    """Write all figures of all cases as JSON."""
+    """Write all measurements as JSON."""
     values = {
         case: {form: [dataclasses.asdict(one) for one in found] for form, found in of.items()}
         for case, of in every.items()

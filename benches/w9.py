@@ -1,20 +1,20 @@
 """Measures workload W9: joins of a few trades with many quotes, with `tidegate.Index` and peers.
 
-The quotes are in time order, over the 6.5 hours of a trading day. Their symbols follow Zipf's law,
-and all their times differ, so that all systems have the same result. The cases are:
+The quotes are in time order and cover the 6.5 hours of a trading day. Their symbols follow Zipf's
+law. No two quotes have the same time, so all systems return the same result. The cases are:
 
-- `build`: the preparation of the quotes: the index, or a sort by symbol and time;
+- `build`: preparing the quotes, by building an index or sorting by symbol and time;
 - `random-N` and `sorted-N`: as-of joins of N trades, in no order or in time order;
-- `ten-minutes`, `50-symbols`, `1000-rare` and `one-symbol`: as-of joins of these trades out of a
-  million: those of ten minutes, those of 50 random symbols, of the 1,000 least frequent symbols,
-  and of the most frequent one;
+- `ten-minutes`, `50-symbols`, `1000-rare` and `one-symbol`: as-of joins of selected trades out of a
+  million: those in a ten-minute period, of 50 random symbols, of the 1,000 least frequent symbols,
+  or of the most frequent symbol;
 - `windows`: the count and the mean of the bids in the 10 s before each of 1,000 trades;
 - `full-N`: an as-of join of N trades with N quotes.
 
-The systems take turns. In each round, each system has a fresh process for each case, which first
-prepares the quotes, unless the case measures that. Successive calls join different sets of trades.
-Before any later call is timed, rows, partners and a checksum of all columns of the first result are
-compared. The script prints Markdown tables.
+The systems take turns. In each round, each combination of system and case runs in a fresh process.
+The process first prepares the quotes, unless the case measures the preparation. Successive calls
+join different sets of trades. Before any later call is timed, the first results are compared by
+their numbers of rows and partners and a checksum of all columns. The script prints Markdown tables.
 
     python benches/w9.py --rows 20000000 --threads 2 --rounds 5 --json w9.json
 """
@@ -58,13 +58,13 @@ SETS = 8  # sets of trades per case; if all calls had the same trades, their quo
 DAY_TRADES, WINDOWS = 1_000_000, 1_000
 CHOSEN, RARE = 50, 1_000
 MOST_SYMBOLS = 1 << 16
-LEAST_S = 0.2  # short calls are repeated for this time
+LEAST_S = 0.2  # short calls are repeated for at least this long
 OURS = "tidegate index"
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A system and a case; the parent passes them as JSON."""
+    """A system and a case, which the parent process passes as JSON."""
 
     form: str
     case: str
@@ -74,7 +74,7 @@ class Job:
 
     @property
     def kind(self) -> str:
-        """Return the key of the case in `FORMS`."""
+        """Return the key of this case in `FORMS`."""
         return kind_of(self.case)
 
     @property
@@ -84,23 +84,23 @@ class Job:
 
     @property
     def by_code(self) -> pa.Table:
-        """Read the quotes sorted by symbol and time, which are one number: code, bid, ask."""
+        """Read the quotes, sorted by a code that combines symbol and time: code, bid, ask."""
         return _read(self.folder, "by-code")
 
     @property
     def trades(self) -> list[pa.Table]:
-        """Read the sets of trades of the case, which calls join in turn: ts, sym, price."""
+        """Read the sets of trades for the case, which calls join in turn: ts, sym, price."""
         batches = _read(self.folder, self.case).to_batches()
         return [pa.Table.from_batches([batch]) for batch in batches]
 
     @property
     def has_few_symbols(self) -> bool:
-        """Return whether the trades have so few symbols that a filter of the quotes saves time."""
+        """Return whether the trades have so few symbols that filtering the quotes saves time."""
         return self.case in ("50-symbols", "1000-rare", "one-symbol", "random-1000", "sorted-1000")
 
 
 def kind_of(case: str) -> str:
-    """Return what a case measures, which is a key of `FORMS`."""
+    """Return the kind of measurement, which is a key of `FORMS`."""
     name = case.partition("-")[0]
     return name if name in FORMS else "asof"
 
@@ -141,7 +141,7 @@ def trades_of(rows: int, symbols: int, seed: int) -> pa.Table:
 
 
 def trades_of_case(case: str, symbols: int, number: int) -> pa.Table:
-    """Generate a set of trades of a case."""
+    """Generate a set of trades for a case."""
     name, _, size = case.partition("-")
     if name in ("random", "sorted", "full", "windows"):
         rows = int(size or WINDOWS)
@@ -161,7 +161,7 @@ def trades_of_case(case: str, symbols: int, number: int) -> pa.Table:
 
 
 def write_inputs(cases: list[str], rows: int, symbols: int, folder: Path) -> dict[str, float]:
-    """Write the tables of all cases; return the mean number of trades in a set of each case."""
+    """Write the tables for all cases; return the mean number of trades per set in each case."""
     if any(not case.startswith("full-") for case in cases):
         quotes = quotes_of(rows, symbols, 0)
         _write(folder, "quotes", [quotes])
@@ -181,12 +181,12 @@ def write_inputs(cases: list[str], rows: int, symbols: int, folder: Path) -> dic
 
 
 def codes_of(symbols: NDArray[np.int32], times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return symbols and times as one number per row."""
+    """Combine symbols and times into one number per row."""
     return np.left_shift(symbols, KEY_SHIFT, dtype=np.int64) + times
 
 
 def sorted_by_code(quotes: Arrays) -> Arrays:
-    """Sort quotes in time order by symbol, with NumPy, which sorts 16-bit values by radix."""
+    """Sort time-ordered quotes by symbol with NumPy, which uses a radix sort for 16-bit values."""
     order = np.argsort(quotes["sym"].astype(np.uint16), kind="stable")
     sorted_ = {name: quotes[name][order] for name in quotes}
     code = codes_of(sorted_["sym"], sorted_["ts"])
@@ -198,7 +198,7 @@ def arrays_of(table: pa.Table) -> Arrays:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-# Preparations. Each function returns a call, whose result refers to the prepared rows.
+# Preparations. Each function returns a callable whose result refers to the prepared rows.
 
 
 def build_index(job: Job) -> Callable[[], Any]:
@@ -210,7 +210,7 @@ def build_index(job: Job) -> Callable[[], Any]:
 
 
 def build_polars(job: Job) -> Callable[[], Any]:
-    """Sort a frame in time order by symbol; a sort by both columns takes longer."""
+    """Sort a time-ordered frame by symbol; sorting by both columns takes longer."""
     import polars as pl  # noqa: PLC0415 - as above
 
     quotes = pl.DataFrame(job.quotes)
@@ -224,19 +224,19 @@ def build_polars(job: Job) -> Callable[[], Any]:
 
 
 def build_numpy(job: Job) -> Callable[[], Any]:
-    """Sort arrays in time order by symbol."""
+    """Sort time-ordered arrays by symbol."""
     quotes = arrays_of(job.quotes)
     return lambda: sorted_by_code(quotes)
 
 
 def bytes_of(prepared: Any) -> int:  # noqa: ANN401 - what a system prepares
-    """Return how many bytes a preparation takes up in addition to the quotes."""
+    """Return how many bytes the prepared data takes up in addition to the quotes."""
     if isinstance(prepared, dict):
         return sum(array.nbytes for array in prepared.values())
     return int(prepared.nbytes if hasattr(prepared, "nbytes") else prepared.estimated_size())
 
 
-# As-of joins. Each result has the columns of the trades and the prevailing bid and ask.
+# As-of joins. Each result has the trades' columns and the prevailing bid and ask.
 
 COLUMNS = ["ts", "sym", "price", "bid", "ask"]
 
@@ -267,7 +267,7 @@ def _tidegate(job: Job, quotes: pa.Table | tidegate.Index) -> Callable[[], Any]:
 
 
 def polars(job: Job) -> Callable[[], Any]:
-    """Sort the trades if necessary. If they have few symbols, select the quotes of these first."""
+    """Sort the trades if needed. If they have few symbols, first select those symbols' quotes."""
     import polars as pl  # noqa: PLC0415 - as above
 
     quotes, sets = pl.DataFrame(job.quotes), _frames(job)
@@ -296,7 +296,7 @@ def _code() -> pl.Expr:
 
 
 def polars_sorted(job: Job) -> Callable[[], Any]:
-    """Join with quotes that were sorted by symbol and time, as one number, beforehand."""
+    """Join with quotes that were sorted beforehand by symbol and time, as one number."""
     import polars as pl  # noqa: PLC0415 - as above
 
     quotes, sets = pl.DataFrame(job.by_code).set_sorted("code").lazy(), _frames(job)
@@ -315,7 +315,7 @@ def polars_sorted(job: Job) -> Callable[[], Any]:
 
 
 def duckdb(job: Job) -> Callable[[], Any]:
-    """Join native tables. If the trades have few symbols, select the quotes of these first."""
+    """Join native tables. If the trades have few symbols, first select those symbols' quotes."""
     of_symbols = "where sym in (select sym from t)" if job.has_few_symbols else ""
     return _duckdb(
         job,
@@ -327,7 +327,7 @@ def duckdb(job: Job) -> Callable[[], Any]:
 
 
 def _duckdb(job: Job, query: str) -> Callable[[], Any]:
-    """Return a call that runs a query of the quotes `q` and the next trades, `t`."""
+    """Return a callable that runs a query on the quotes `q` and the next set of trades `t`."""
     import duckdb  # noqa: PLC0415 - as above
 
     connection = duckdb.connect(config={"threads": job.threads, "preserve_insertion_order": False})
@@ -345,7 +345,7 @@ def _duckdb(job: Job, query: str) -> Callable[[], Any]:
 
 
 def numpy_search(job: Job) -> Callable[[], Any]:
-    """Sort the trades, and search for each in quotes that were sorted beforehand."""
+    """Sort the trades, and look up each one in quotes that were sorted beforehand."""
     quotes, sets = arrays_of(job.by_code), itertools.cycle([*map(arrays_of, job.trades)])
 
     def run() -> Arrays:
@@ -361,17 +361,17 @@ def numpy_search(job: Job) -> Callable[[], Any]:
 
 
 def _by_code(trades: Arrays) -> tuple[Arrays, NDArray[np.int64]]:
-    """Sort trades by symbol and time as one number, so that searches are close to each other."""
+    """Sort trades by symbol and time as one number, so that successive searches are close."""
     codes = codes_of(trades["sym"], trades["ts"])
     order = np.argsort(codes)
     return {name: array[order] for name, array in trades.items()}, codes[order]
 
 
-# Counts and means of the bids before each trade.
+# The count and the mean of the bids before each trade.
 
 
 def polars_windows(job: Job) -> Callable[[], Any]:
-    """Join with time as a bucket, which is as wide as the window, and group the pairs."""
+    """Join by symbol and a time bucket as wide as the window, and group the pairs."""
     import polars as pl  # noqa: PLC0415 - as above
 
     col, bucket = pl.col, pl.col("ts") // WINDOW_US
@@ -397,7 +397,7 @@ def polars_windows(job: Job) -> Callable[[], Any]:
 
 
 def polars_prefixes(job: Job) -> Callable[[], Any]:
-    """Look up running counts and sums, computed beforehand, as of both ends of each window."""
+    """Look up precomputed running counts and sums at both ends of each window."""
     import polars as pl  # noqa: PLC0415 - as above
 
     col = pl.col
@@ -428,7 +428,7 @@ def polars_prefixes(job: Job) -> Callable[[], Any]:
 
 
 def duckdb_windows(job: Job) -> Callable[[], Any]:
-    """Join with time as a bucket, which is as wide as the window, and group the pairs."""
+    """Join by symbol and a time bucket as wide as the window, and group the pairs."""
     return _duckdb(
         job,
         f"""
@@ -447,7 +447,7 @@ def duckdb_windows(job: Job) -> Callable[[], Any]:
 
 
 def numpy_windows(job: Job) -> Callable[[], Any]:
-    """Search for both ends of each window, and add the bids between them."""
+    """Search for both ends of each window, and add up the bids between them."""
     quotes, sets = arrays_of(job.by_code), itertools.cycle([*map(arrays_of, job.trades)])
 
     def run() -> Arrays:
@@ -493,9 +493,9 @@ CASES = [
 
 
 def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of any system
-    """Return rows, partners, and a checksum of all values that ignores the order of rows."""
+    """Return the numbers of rows and partners, and an order-independent checksum of all values."""
     if isinstance(result, dict):
-        # In NumPy, NaN is null.
+        # NumPy results use NaN for null.
         columns = {name: pa.array(values, from_pandas=True) for name, values in result.items()}
         result = pa.table(columns)
     table = result if isinstance(result, pa.Table) else result.to_arrow()
@@ -504,7 +504,7 @@ def fingerprint(result: Any) -> child.Fingerprint:  # noqa: ANN401 - a table of 
         table[name].cast(pa.float64() if name in ("price", "bid", "ask", "mean") else pa.int64())
         for name in names
     ]
-    # Bids and means are positive.
+    # Nulls become -1, which is unambiguous because bids and means are positive.
     filled = [pc.fill_null(column, pa.scalar(-1, column.type)).to_numpy() for column in cast]
     checksum = hash_rows(filled)
     # Split into two numbers that floats represent exactly.
@@ -543,7 +543,7 @@ def main() -> None:
                 for system in systems
                 if system in FORMS[kind]
             ]
-            # The values that describe a preparation are not results.
+            # The fingerprints of `build` contain sizes in bytes, which differ between systems.
             compared = 0 if kind == "build" else None
             every[case] = turns.measured(__file__, jobs, given.rounds, given.timeout, compared)
     print(f"{given.rows:,} quotes, {given.symbols:,} symbols, {given.threads} threads\n")
@@ -556,7 +556,7 @@ def main() -> None:
 
 
 def preparations(found: turns.Rounds, rows: int) -> str:
-    """Return a table of the preparations."""
+    """Return a table of the preparation times and sizes."""
     lines = [
         "| system | first call, s | warm, s | bytes per row | peak bytes per row |",
         "| --- | --: | --: | --: | --: |",
@@ -572,7 +572,7 @@ def preparations(found: turns.Rounds, rows: int) -> str:
 
 
 def joins(every: dict[str, turns.Rounds], trades: dict[str, float]) -> str:
-    """Return a table of the joins, with ratios of the warm calls to those with an index."""
+    """Return a table of the joins, with the warm times relative to those of the index."""
     lines = [
         (
             "| case | trades | system | first call, ms | warm, ms | warm, us per trade "

@@ -3213,6 +3213,20 @@ class Index:
         """
 
     @property
+    def _span(self) -> tuple[int, int] | None: ...
+    @property
+    def time_range(self) -> tuple[pa.Scalar[Any], pa.Scalar[Any]] | None:
+        """The earliest and the latest time, or start, as Arrow scalars.
+
+        None if there are no rows.
+
+        Example:
+            >>> first, last = tg.Index(quotes, on="ts", by="sym").time_range
+            >>> first.as_py(), last.as_py()
+            (8, 31)
+        """
+
+    @property
     def nbytes(self) -> int:
         """The number of bytes that the index takes up in addition to the table.
 

@@ -180,8 +180,9 @@ class Aggregate:
     def __post_init__(self) -> None:
         for name in (self.column, self.second, *self.inputs):
             if name is not None and not isinstance(name, str):
-                message = f"{self.function}: expected the name of a column, got {_kind(name)}; add "
-                message += "the values to the table as a column, and give its name"
+                message = f"{self.function}: expected the name of a column or an expression, got a "
+                message += f"value of type {type(name).__name__}; add the values to the table as a "
+                message += "column, and give its name"
                 raise TypeError(message)
         if self.function == "udf" and self.udf is None:
             message = "udf: there is no function to call; write tidegate.agg.udf(function, ...)"
@@ -201,12 +202,6 @@ class Aggregate:
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         known = (f"{name}={value!r}" for name, value in every if value not in (None, ()))
         return f"Aggregate({', '.join(known)})"
-
-
-def _kind(value: object) -> str:
-    """Return what a value is, for messages."""
-    name = type(value).__name__
-    return f"the expression {value!r:.60}" if name == "Expr" else f"a value of type {name}"
 
 
 def __getattr__(name: str) -> object:

@@ -162,6 +162,7 @@ SEVERAL_TEXTS = {
         "columns": (2, "pairs, or left rows with aggregates of their partners"),
         "data": (2, "rows to push, or rows of a digest"),
         "how": (2, "an as-of join keeps only left rows"),
+        "keep": (2, "rows of an index, or windows of a silent key"),
         "lateness": (4, "sources, one side, two sides or either"),
         "memory_limit": (3, "each operator holds different rows"),
         "on": (4, "times of two inputs, values of a band, one time, or that of an index"),

@@ -218,6 +218,8 @@ def test_an_index_that_keeps_recent_rows_has_those_of_its_table(seed):
         latest = max(rows["ts"].cast(pa.int64()).to_pylist())
         rows = kept(rows, latest - keep, pa.timestamp("us"))
         assert index.rows == rows.num_rows
+        span = pa.compute.min_max(rows["ts"])
+        assert index.time_range == (span["min"], span["max"])
         arguments = {"on": "ts", "by": "text", "lower": "-5us", "upper": "5us"}
         found = tg.interval_join(more, index, **arguments)
         assert tg.digest(found) == tg.digest(tg.interval_join(more, rows, **arguments))
@@ -563,6 +565,11 @@ def test_an_index_names_the_columns_of_the_right_side():
     told = tg.explain(tg.window_join, trades, index, on="ts", by="sym", window=tg.rows(3))
     assert "all 2 rows are read, since this join cannot search them" in told
     assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'
+    for kind in TIMES:
+        rows = table(campaign.rng("range"), kind, 20, "r")
+        span = pa.compute.min_max(rows["ts"])
+        assert tg.Index(rows, on="ts").time_range == (span["min"], span["max"])
+    assert tg.Index(quotes.slice(2), on="time").time_range is None
 
 
 def test_the_columns_of_a_band_join_are_not_those_of_the_index():

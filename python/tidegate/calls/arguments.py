@@ -114,7 +114,11 @@ def told(function: Function) -> Function:
         try:
             return function(*given, **named)
         except (TypeError, ValueError) as raised:
-            error = of_unknown(function, given, named) or _of_column(named) or with_remedy(raised)
+            error = (
+                of_unknown(function, given, named)
+                or _of_column(named)
+                or with_remedy(raised, _inputs(function, given, named))
+            )
             if error is None:
                 raise
         raise error
@@ -123,6 +127,12 @@ def told(function: Function) -> Function:
         # The function can be pickled by name, because it is an attribute of the package.
         call.__module__ = "tidegate"
     return call  # type: ignore[return-value]
+
+
+def _inputs(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> dict[str, Any]:
+    """Return the inputs of a call by name."""
+    names = inspect.signature(function).parameters
+    return dict(zip(names, given, strict=False)) | dict(named)
 
 
 def told_class(kind: type) -> type:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
+    import pyarrow as pa
+
     from tidegate.types import Bound, Table
 
 
@@ -73,6 +75,19 @@ def save(self: _tidegate.Index, path: str | os.PathLike[str]) -> None:
 
     with naming(os.fspath(path), "cannot be written"), replaced_whole(Path(path)) as file:
         self._write(file.name)
+
+
+def time_range(self: _tidegate.Index) -> tuple[pa.Scalar[Any], pa.Scalar[Any]] | None:
+    """`Index.time_range`."""
+    # Imported late, because most programs have imported it already.
+    import pyarrow as pa  # noqa: PLC0415
+
+    if self._span is None:
+        return None
+    kind = self.schema.field(self.on if isinstance(self.on, str) else self.on[0]).type
+    storage = pa.int32() if kind.bit_width == 32 else pa.int64()  # noqa: PLR2004 - bits
+    first, last = (pa.scalar(time, storage).cast(kind) for time in self._span)
+    return first, last
 
 
 def of_merge(
@@ -183,7 +198,7 @@ def with_names_of(
 
 
 METHODS: dict[type, dict[str, Any]] = {
-    _tidegate.Index: {"save": save},
+    _tidegate.Index: {"save": save, "time_range": property(time_range)},
     _tidegate.Merge: {"index": of_merge},
 }
 """The methods of native classes that are written in this module."""

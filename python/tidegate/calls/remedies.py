@@ -1,8 +1,11 @@
 """Adds advice to errors from native code, which does not know how Python converts data."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from tidegate._tidegate import SchemaError, TidegateError
+from tidegate.calls.casts import cast_of
 
 MIXED = re.compile(
     r"times with and without a time zone cannot be compared: "
@@ -14,9 +17,11 @@ SYNTAX = re.compile(r"(where|lower|upper)\b.*?`(.*)`: Expected: (.*) at Line", r
 OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", "between")
 
 
-def with_remedy(error: Exception) -> Exception | None:
+def with_remedy(error: Exception, inputs: Mapping[str, Any]) -> Exception | None:
     """Return the error with advice, or None if its message is already complete."""
     text = str(error)
+    if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
+        return SchemaError(message)
     if found := OF_LEFT.search(text):
         message = f"{text}; functions in `aggs` read columns of the matching right rows"
         message += f", and columns of the left side such as `{found[1]}` are in the result anyway"

@@ -49,8 +49,10 @@ def attach(more: Mapping[type, dict[str, Any]]) -> None:
     _tidegate._set_callbacks(table_of_rows, tell, waits_for)  # noqa: SLF001 - internal to the package
 
 
-def _attach(kind: type, name: str, function: FunctionType) -> None:
-    """Add a copy of a function as a method, with its docstring from the manual."""
+def _attach(kind: type, name: str, member: FunctionType | property) -> None:
+    """Add a copy of a function as a method or property, with its docstring from the manual."""
+    is_property = isinstance(member, property)
+    function: Any = member.fget if isinstance(member, property) else member
     method = FunctionType(
         function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
     )
@@ -58,7 +60,7 @@ def _attach(kind: type, name: str, function: FunctionType) -> None:
     method.__annotations__ = function.__annotations__
     method.__module__, method.__qualname__ = kind.__module__, f"{kind.__name__}.{name}"
     method.__doc__ = _tidegate._manual(method.__qualname__) or function.__doc__  # noqa: SLF001 - as above
-    setattr(kind, name, method)
+    setattr(kind, name, property(method) if is_property else method)
 
 
 def run(

@@ -63,8 +63,10 @@ fn manual_of(name: &str) -> Option<&'static str> {
     match name {
         "Operator.run" => Some(manual!(Operator.run)),
         "Operator.running" => Some(manual!(Operator.running)),
+        "Source.push_json" => Some(manual!(Source.push_json)),
         "Source.push_async" => Some(manual!(Source.push_async)),
         "Digest.update" => Some(manual!(Digest.update)),
+        "Index.time_range" => Some(manual!(Index.time_range)),
         "Index.save" => Some(manual!(Index.save)),
         "Merge.index" => Some(manual!(Merge.index)),
         _ => None,

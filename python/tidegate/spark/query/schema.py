@@ -126,7 +126,7 @@ def aggregate_fields(
             column = None if one.column is None else read.field(one.column).type
             kind = _type(result.type, column, of)
         else:
-            # The values of an expression have no Spark type that Spark declares.
+            # An expression is not a column of the DataFrame, so Spark declares no type for it.
             kind = from_arrow_type(result.type)
         fields.append(StructField(name, kind, result.nullable))
     return fields

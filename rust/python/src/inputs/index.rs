@@ -176,6 +176,12 @@ impl Index {
         self.latest.get().rows()
     }
 
+    /// The earliest and the latest time or start, in the unit of the column.
+    #[getter]
+    fn _span(&self) -> Option<(i64, i64)> {
+        self.latest.get().index_span()
+    }
+
     #[doc = manual!(Index.nbytes)]
     #[getter]
     fn nbytes(&self) -> usize {

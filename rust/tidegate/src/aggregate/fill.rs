@@ -10,14 +10,14 @@
 //! The work is proportional to the number of rows, including those that are added. The state
 //! contains one row per key whose windows may continue.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, Scalar, UInt32Array};
 use arrow_cast::cast;
-use arrow_row::{RowConverter, SortField};
+use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::{DataType, SchemaRef, SortOptions};
 use arrow_select::take::take;
 use arrow_select::zip::zip;
@@ -47,12 +47,22 @@ pub(crate) struct WindowFiller {
     /// The number of key columns, which follow the two columns of the window.
     keys: usize,
     converter: Option<Arc<RowConverter>>,
-    /// The keys whose windows may continue.
-    open: BTreeMap<KeyBytes, OpenKey>,
+    /// The keys whose windows may continue, in key order.
+    open: Vec<(KeyBytes, OpenKey)>,
     /// The last row with input rows of each open key.
     rows: RecordBatch,
     /// The number of the first window that has not been filled yet, if there are open keys.
     next: i64,
+}
+
+/// The keys of rows as bytes. `None` means that there are no key columns.
+#[derive(Debug)]
+struct RowKeys(Option<Rows>);
+
+impl RowKeys {
+    fn of_row(&self, row: usize) -> &[u8] {
+        self.0.as_ref().map_or(&[], |rows| rows.row(row).data())
+    }
 }
 
 /// A key whose windows may continue.
@@ -111,7 +121,7 @@ impl WindowFiller {
             schema,
             keys,
             converter,
-            open: BTreeMap::new(),
+            open: Vec::new(),
             rows,
             next: i64::MIN,
         })
@@ -129,10 +139,10 @@ impl WindowFiller {
         let whole = concat_batches(&self.schema, batches)?;
         let keys = self.keys_of(&whole)?;
         let windows = self.windows_of(&whole);
-        let mut next: Vec<u32> = (0..keys.len() as u32).collect();
-        let mut last: BTreeMap<&[u8], u32> = BTreeMap::new();
-        for row in (0..keys.len()).rev() {
-            if let Some(later) = last.insert(&keys[row], row as u32) {
+        let mut next: Vec<u32> = (0..whole.num_rows() as u32).collect();
+        let mut last: HashMap<&[u8], u32> = HashMap::new();
+        for row in (0..whole.num_rows()).rev() {
+            if let Some(later) = last.insert(keys.of_row(row), row as u32) {
                 next[row] = later;
             }
         }
@@ -206,25 +216,26 @@ impl WindowFiller {
     /// Replaces the state. Returns `false`, and changes nothing, if it is not a valid state.
     pub(crate) fn restore(&mut self, rows: RecordBatch, next: i64) -> Result<bool> {
         let (keys, windows) = (self.keys_of(&rows)?, self.windows_of(&rows));
-        let mut open = BTreeMap::new();
-        for (row, (key, window)) in (0..).zip(keys.into_iter().zip(windows)) {
-            let until = self.kept_until(window);
-            if window >= next || open.insert(key, OpenKey { row, window, until }).is_some() {
-                return Ok(false);
-            }
+        let open: Vec<(KeyBytes, OpenKey)> = (0..)
+            .zip(windows)
+            .map(|(row, window)| {
+                let until = self.kept_until(window);
+                (keys.of_row(row as usize).into(), OpenKey { row, window, until })
+            })
+            .collect();
+        let is_sorted = open.is_sorted_by(|(a, _), (b, _)| a < b);
+        if !is_sorted || open.iter().any(|(_, key)| key.window >= next) {
+            return Ok(false);
         }
         (self.open, self.rows, self.next) = (open, rows, next);
         Ok(true)
     }
 
     /// Returns each row's key.
-    fn keys_of(&self, rows: &RecordBatch) -> Result<Vec<KeyBytes>> {
-        let Some(converter) = &self.converter else {
-            return Ok(vec![KeyBytes::default(); rows.num_rows()]);
-        };
+    fn keys_of(&self, rows: &RecordBatch) -> Result<RowKeys> {
+        let Some(converter) = &self.converter else { return Ok(RowKeys(None)) };
         let columns = rows.columns()[2..2 + self.keys].iter().map(canonical_values);
-        let encoded = converter.convert_columns(&columns.collect::<Result<Vec<_>>>()?)?;
-        Ok(encoded.iter().map(|row| row.as_ref().into()).collect())
+        Ok(RowKeys(Some(converter.convert_columns(&columns.collect::<Result<Vec<_>>>()?)?)))
     }
 
     /// Returns the number of each row's window.
@@ -260,7 +271,7 @@ impl WindowFiller {
     /// Passes rows to `take`, each preceded by the rows for earlier windows without input rows.
     fn fill(
         &mut self,
-        keys: &[KeyBytes],
+        keys: &RowKeys,
         windows: &[i64],
         ahead: Option<&RowsAhead>,
         take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
@@ -270,6 +281,7 @@ impl WindowFiller {
         let mut row = 0;
         while let Some(&window) = windows.get(row) {
             self.fill_upto(window - 1, &mut filled, take)?;
+            let (mut at, known) = (0, self.open.len());
             while windows.get(row) == Some(&window) {
                 let until = match ahead {
                     // Without `keep`, the windows of a key end with its last row.
@@ -279,8 +291,18 @@ impl WindowFiller {
                     _ => self.kept_until(window),
                 };
                 let key = OpenKey { row: first_row + row as u32, window, until };
-                self.open.insert(keys[row].clone(), key);
+                // The rows of a window are in key order, so the next key is usually close.
+                let bytes = keys.of_row(row);
+                at += self.open[at..known].iter().take_while(|(open, _)| **open < *bytes).count();
+                match self.open[..known].get_mut(at) {
+                    Some((open, last)) if **open == *bytes => *last = key,
+                    _ => self.open.push((bytes.into(), key)),
+                }
                 row += 1;
+            }
+            if self.open.len() > known {
+                // This merges two sorted sequences.
+                self.open.sort_by(|(a, _), (b, _)| a.cmp(b));
             }
             self.add_window(window, &mut filled);
             self.next = window + 1;
@@ -317,7 +339,7 @@ impl WindowFiller {
     /// Adds the rows of a window, and drops the keys that have no further windows.
     fn add_window(&mut self, window: i64, filled: &mut FilledRows) {
         let (start, end) = self.windows.nth_window(window);
-        self.open.retain(|_, key| {
+        self.open.retain(|(_, key)| {
             // A day that a time zone has skipped contains no times.
             let is_there = window <= key.until && (start < end || window == key.window);
             if is_there {
@@ -345,9 +367,9 @@ impl WindowFiller {
 
     /// Keeps only the rows of open keys.
     fn keep_rows(&mut self, every: &RecordBatch) -> Result<()> {
-        let rows: Vec<u32> = self.open.values().map(|key| key.row).collect();
+        let rows: Vec<u32> = self.open.iter().map(|(_, key)| key.row).collect();
         self.rows = arrow_select::take::take_record_batch(every, &UInt32Array::from(rows))?;
-        self.open.values_mut().zip(0..).for_each(|(key, row)| key.row = row);
+        self.open.iter_mut().zip(0..).for_each(|((_, key), row)| key.row = row);
         Ok(())
     }
 

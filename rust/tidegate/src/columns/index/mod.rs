@@ -89,12 +89,20 @@ impl RowTimes {
         }
     }
 
-    /// Returns the latest time or start, or the earliest possible time if there is none.
-    fn latest(&self) -> i64 {
-        let is_missing = |row: usize| self.without.binary_search(&(row as u32)).is_ok();
-        let starts = self.starts.iter().enumerate();
-        let present = starts.filter(|(row, _)| self.without.is_empty() || !is_missing(*row));
-        present.map(|(_, &start)| start).max().unwrap_or(i64::MIN)
+    /// Returns the earliest and the latest time or start of the rows from `first` on, or `None` if
+    /// there is none.
+    fn span(&self, first: usize, are_sorted: bool) -> Option<(i64, i64)> {
+        let starts = &self.starts[first..];
+        if !self.without.is_empty() {
+            let is_missing = |row: usize| self.without.binary_search(&(row as u32)).is_ok();
+            let rows = (first..).zip(starts).filter(|(row, _)| !is_missing(*row));
+            return span(rows.map(|(_, &start)| start));
+        }
+        match starts {
+            [] => None,
+            [start, .., end] if are_sorted => Some((*start, *end)),
+            starts => span(starts.iter().copied()),
+        }
     }
 
     /// Returns whether a row's time or end is before `time`.
@@ -102,6 +110,13 @@ impl RowTimes {
         let last = self.ends.as_ref().unwrap_or(&self.starts)[row];
         last < time && self.without.binary_search(&(row as u32)).is_err()
     }
+}
+
+/// Returns the smallest and the largest value.
+fn span(values: impl Iterator<Item = i64>) -> Option<(i64, i64)> {
+    let (low, high) =
+        values.fold((i64::MAX, i64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    (low <= high).then_some((low, high))
 }
 
 /// Adjacent rows of a table.
@@ -118,8 +133,8 @@ struct Part {
     expired: usize,
     /// The time before which rows have expired. If rows have ends, their ends are compared with it.
     earliest: i64,
-    /// The time or start of the last row, or the earliest possible time if there are no rows.
-    latest: i64,
+    /// The earliest and the latest time or start, or `None` if there is none.
+    span: Option<(i64, i64)>,
     /// The parts of a file that are checked before they are used.
     unverified: Option<Arc<SectionCheck>>,
 }
@@ -144,7 +159,7 @@ impl Part {
         let ends = times.ends.as_ref().map(|ends| EndTree::new(&rows, ends, driver)).transpose()?;
         Ok(Part {
             batches: table.batches().to_vec(),
-            latest: times.latest(),
+            span: times.span(0, rows.is_sorted()),
             rows: Arc::new(rows),
             ends: ends.map(Arc::new),
             keys,
@@ -187,7 +202,14 @@ impl Part {
         let (all, rest) = (self.expired + expired, table.rows() - expired);
         if are_first && rest >= all {
             let batches = without_first(&self.batches, expired);
-            return Ok(Some(Part { batches, expired: all, earliest: before, ..self.clone() }));
+            let span = times.span(expired, times.ends.is_none());
+            return Ok(Some(Part {
+                batches,
+                expired: all,
+                earliest: before,
+                span,
+                ..self.clone()
+            }));
         }
         if rest == 0 {
             return Ok(None);
@@ -318,9 +340,8 @@ impl Table {
     /// Returns the table without the rows that expire because of the latest row.
     fn kept(self, driver: &Driver) -> Result<Table> {
         let index = self.index().expect("the table has an index");
-        let latest = index.parts.iter().map(|part| part.latest).max();
-        match (index.columns.keep, latest) {
-            (Some(keep), Some(latest)) => self.expired(latest.saturating_sub(keep), driver),
+        match (index.columns.keep, self.index_span()) {
+            (Some(keep), Some((_, latest))) => self.expired(latest.saturating_sub(keep), driver),
             _ => Ok(self),
         }
     }
@@ -359,6 +380,13 @@ impl Table {
     /// Returns the index of the rows, if there is one.
     pub(crate) fn index(&self) -> Option<&TableIndex> {
         self.prepared()?.downcast_ref()
+    }
+
+    /// Returns the earliest and the latest time or start in the table's index, in the unit of the
+    /// column, or `None` if there is none.
+    pub fn index_span(&self) -> Option<(i64, i64)> {
+        let spans = self.index()?.parts.iter().filter_map(|part| part.span);
+        span(spans.flat_map(|(first, last)| [first, last]))
     }
 
     /// Returns the names of the time column, or of the start and end columns, and of the key columns

@@ -158,7 +158,7 @@ impl SectionWriter {
         write(self)?;
         let end = self.written;
         self.pad()?;
-        if (self.written - self.start) as usize % CHECKED_BYTES != 0 {
+        if !(self.written - self.start).is_multiple_of(CHECKED_BYTES as u64) {
             self.end_piece();
         }
         let checksums = std::mem::take(&mut self.checksums);
@@ -243,11 +243,11 @@ impl Table {
             "end": columns.on.1,
             "by": columns.by,
             "keep": columns.keep,
-            "latest": part.latest,
+            "span": part.span,
             "rows": self.rows(),
             "ascending": rows.ascending(),
             "is_sorted": rows.is_sorted(),
-            "span": span,
+            "key_span": span,
             "sections": {
                 "magic": magic, "rows": of_rows, "messages": messages, "times": times, "ends": ends,
                 "numbers": numbers,
@@ -448,9 +448,7 @@ impl IndexFile {
             keys: keys.map(Arc::new),
             expired: 0,
             earliest: i64::MIN,
-            latest: self.trailer["latest"]
-                .as_i64()
-                .ok_or_else(|| self.damaged("a number is missing"))?,
+            span: self.pair("span")?,
             unverified: Some(Arc::new(unverified)),
         };
         Ok(table.with_prepared(Some(Arc::new(TableIndex { columns, parts: vec![part] }))))
@@ -490,12 +488,8 @@ impl IndexFile {
         if columns.by.is_empty() {
             return Ok(None);
         }
-        if let Some(span) = self.trailer["span"].as_array() {
-            let ends: Option<Vec<i64>> = span.iter().map(Value::as_i64).collect();
-            let Some(&[low, high]) = ends.as_deref() else {
-                return Err(self.damaged("its keys are malformed"));
-            };
-            return KeyLookup::of_span(table, &columns.by, (low, high)).map(Some);
+        if let Some(ends) = self.pair("key_span")? {
+            return KeyLookup::of_span(table, &columns.by, ends).map(Some);
         }
         let Some(section) = keys else { return Err(self.damaged("its keys are missing")) };
         let keys = self.read(&section, None)?;
@@ -505,6 +499,18 @@ impl IndexFile {
     fn number(&self, name: &str) -> Result<usize> {
         let number = self.trailer[name].as_u64();
         number.map(|number| number as usize).ok_or_else(|| self.damaged("a number is missing"))
+    }
+
+    /// Returns a pair of integers, or `None` if the index has no such pair.
+    fn pair(&self, name: &str) -> Result<Option<(i64, i64)>> {
+        let entry = &self.trailer[name];
+        if entry.is_null() {
+            return Ok(None);
+        }
+        match (entry[0].as_i64(), entry[1].as_i64()) {
+            (Some(low), Some(high)) => Ok(Some((low, high))),
+            _ => Err(self.damaged("a pair of numbers is malformed")),
+        }
     }
 
     fn flag(&self, name: &str) -> Result<bool> {

@@ -1,0 +1,67 @@
+"""The line that converts a column of numbers or strings to times, for the frame at hand."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# The columns that cannot be times, in errors of native code.
+NO_TIME = re.compile(
+    r"^(left|right|stream|streams\[(\d+)\]): column `([^`]+)` is (\w+), expected a time"
+)
+FLOATS = {"double", "float", "halffloat"}
+TEXTS = {"string", "large_string", "string_view"}
+
+# What to write for seconds since 1970 as floats, and for strings, by library.
+SECONDS = {
+    "pandas": "{frame}.assign({name}=pandas.to_datetime(({frame}[{name!r}] * 1e6).round()"
+    '.astype("int64"), unit="us", utc=True))',
+    "polars": "{frame}.with_columns((polars.col({name!r}) * 1e6).round().cast(polars.Int64)"
+    '.cast(polars.Datetime("us", "UTC")))',
+    "pyarrow": "{frame}.set_column({place}, {name!r}, pyarrow.compute.round("
+    'pyarrow.compute.multiply({frame}[{name!r}], 1e6)).cast("int64")'
+    '.cast(pyarrow.timestamp("us", "UTC")))',
+    "dict": "{{**{frame}, {name!r}: (numpy.array({frame}[{name!r}]) * 1e6).round()"
+    '.astype("int64").astype("datetime64[us]")}}',
+}
+STRINGS = {
+    "pandas": "{frame}.assign({name}=pandas.to_datetime({frame}[{name!r}], format='ISO8601'))",
+    "polars": "{frame}.with_columns(polars.col({name!r}).str.to_datetime())",
+    "pyarrow": "{frame}.set_column({place}, {name!r}, {frame}[{name!r}]"
+    '.cast(pyarrow.timestamp("us")))',
+    "dict": '{{**{frame}, {name!r}: numpy.array({frame}[{name!r}], "datetime64[us]")}}',
+}
+
+
+def cast_of(text: str, inputs: Mapping[str, Any]) -> str | None:
+    """Return an error message with the line to write, or None if the line is not known.
+
+    Args:
+        text: The message of native code.
+        inputs: The inputs of the call, by name.
+    """
+    found = NO_TIME.match(text)
+    if found is None:
+        return None
+    side, number, name, kind = found.groups()
+    given: Any = inputs.get(side if side in {"left", "right"} else "streams")
+    frame = side if side in {"left", "right"} else "rows"
+    if isinstance(given, list | tuple):
+        given = given[int(number or 0)]
+    library = _library(given)
+    lines = SECONDS if kind in FLOATS else STRINGS if kind in TEXTS else {}
+    if library not in lines or not name.isidentifier():
+        return None
+    place = given.schema.get_field_index(name) if library == "pyarrow" else None
+    line = lines[library].format(frame=frame, name=name, place=place)
+    condition = "if it counts seconds since 1970, write" if kind in FLOATS else "write"
+    return f"{text}; {condition} {line}"
+
+
+def _library(given: object) -> str:
+    """Return the library whose frames an input is, by the name of its type."""
+    if isinstance(given, Mapping):
+        return "dict"
+    kind = type(given)
+    room = kind.__module__.partition(".")[0]
+    known = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "Table"}
+    return room if kind.__name__ == known.get(room) else ""
