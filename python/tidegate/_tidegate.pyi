@@ -3216,7 +3216,7 @@ class Index:
     def _span(self) -> tuple[int, int] | None: ...
     @property
     def time_range(self) -> tuple[pa.Scalar[Any], pa.Scalar[Any]] | None:
-        """The earliest and the latest time, or start, as Arrow scalars.
+        """The earliest and latest time, or start, as Arrow scalars.
 
         None if there are no rows.
 

@@ -1,17 +1,17 @@
-"""The line that converts a column of numbers or strings to times, for the frame at hand."""
+"""Finds the code that converts a column of numbers or strings to times in the user's library."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-# The columns that cannot be times, in errors of native code.
+# Matches errors from native code about columns that cannot contain times.
 NO_TIME = re.compile(
     r"^(left|right|stream|streams\[(\d+)\]): column `([^`]+)` is (\w+), expected a time"
 )
 FLOATS = {"double", "float", "halffloat"}
 TEXTS = {"string", "large_string", "string_view"}
 
-# What to write for seconds since 1970 as floats, and for strings, by library.
+# The code for floats that count seconds since 1970, and for strings, by library.
 SECONDS = {
     "pandas": "{frame}.assign({name}=pandas.to_datetime(({frame}[{name!r}] * 1e6).round()"
     '.astype("int64"), unit="us", utc=True))',
@@ -33,10 +33,10 @@ STRINGS = {
 
 
 def cast_of(text: str, inputs: Mapping[str, Any]) -> str | None:
-    """Return an error message with the line to write, or None if the line is not known.
+    """Return the error message with the code to write, or None if there is no such code.
 
     Args:
-        text: The message of native code.
+        text: The message from native code.
         inputs: The inputs of the call, by name.
     """
     found = NO_TIME.match(text)
@@ -58,7 +58,7 @@ def cast_of(text: str, inputs: Mapping[str, Any]) -> str | None:
 
 
 def _library(given: object) -> str:
-    """Return the library whose frames an input is, by the name of its type."""
+    """Return the library that an input belongs to, according to the name of its type."""
     if isinstance(given, Mapping):
         return "dict"
     kind = type(given)

@@ -79,7 +79,7 @@ def save(self: _tidegate.Index, path: str | os.PathLike[str]) -> None:
 
 def time_range(self: _tidegate.Index) -> tuple[pa.Scalar[Any], pa.Scalar[Any]] | None:
     """`Index.time_range`."""
-    # Imported late, because most programs have imported it already.
+    # Imported late, so that importing the package does not import pyarrow.
     import pyarrow as pa  # noqa: PLC0415
 
     if self._span is None:
