@@ -237,7 +237,11 @@ INTEGERS = pa.table({"ts": [1]})
         (BERLIN, {"size": "24h", "advance": "1d"}, "size is a fixed length, but the windows are"),
         (BERLIN, {"size": "1mo", "advance": "1w"}, "size and advance must both count months"),
         (BERLIN, {"size": "1mo1d"}, "size contains both months and days; write one of them"),
-        (BERLIN, {"size": "1d6h"}, "size contains calendar units and a time on the clock; write"),
+        (
+            BERLIN,
+            {"size": "1d6h"},
+            "size contains both calendar units and hours or smaller units; write",
+        ),
         (BERLIN, {"size": "1.5d"}, "size is not a whole number of days; write hours instead"),
         (BERLIN, {"size": "0.5mo"}, "months and longer units must be whole numbers"),
         (BERLIN, {"size": "-1mo"}, r"size must be greater than 0, got -1 \(months\)"),

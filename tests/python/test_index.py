@@ -560,8 +560,8 @@ def test_an_index_names_the_columns_of_the_right_side():
     *plan, last = told.splitlines()
     arguments = {"on": ("ts", "time"), "by": [("sym", "symbol")]}
     assert plan == tg.explain(tg.asof_join, trades, quotes, **arguments).splitlines()
-    wanted = "index 2 rows: up to 0 left rows are searched for one by one, more are followed in "
-    assert " ".join(last.split()) == wanted + "time order"
+    wanted = "index 2 rows: up to 0 left rows are looked up one by one; with more, all rows are "
+    assert " ".join(last.split()) == wanted + "visited in time order"
     told = tg.explain(tg.window_join, trades, index, on="ts", by="sym", window=tg.rows(3))
     assert "all 2 rows are read, since this join cannot search them" in told
     assert repr(index) == 'Index(rows=2, on="time", by=["symbol"])'

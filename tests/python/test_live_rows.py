@@ -72,7 +72,7 @@ def test_strings_are_the_times_that_python_reads(unit: str, seed: int) -> None:
         (ZONED, "2026-03-02T09:00:00", "it has no time zone, but the column has one; add its UTC"),
         (ZONED, "2026-03-02", "it has no time zone, but the column has one"),
         (NAIVE, "2026-03-02T09:00:00Z", "it has a time zone, but the column has none; omit"),
-        (NAIVE, "2026-03-02T09:00:00.1234", "with at most the digits that the type has"),
+        (NAIVE, "2026-03-02T09:00:00.1234", "with no more digits than the type has"),
         (NAIVE, "02.03.2026", "expected ISO 8601, such as 2026-03-02"),
         (ZONED, "soon", "expected ISO 8601, such as 2026-03-02"),
         (NAIVE, "2026-02-30", "expected ISO 8601"),

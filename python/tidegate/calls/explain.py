@@ -84,8 +84,8 @@ def of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tideg
         return f"  index      all {index.rows:,} rows are read, since this join cannot search them"
     most = index._most_searched  # noqa: SLF001 - internal to the package
     return (
-        f"  index      {index.rows:,} rows: up to {most:,} left rows are searched for one by one, "
-        "more are followed in time order"
+        f"  index      {index.rows:,} rows: up to {most:,} left rows are looked up one by one; "
+        "with more, all rows are visited in time order"
     )
 
 

@@ -143,7 +143,7 @@ def _why(fault: str, text: str | None) -> str:
             return "it has a time zone, but the column has none; omit the UTC offset"
     return (
         "expected ISO 8601, such as 2026-03-02 for a date or 2026-03-02T10:00:00.5 for a "
-        "timestamp, with at most the digits that the type has"
+        "timestamp, with no more digits than the type has"
     )
 
 

@@ -532,14 +532,14 @@ impl TableIndex {
         let asked: Vec<usize> = keys.iter().map(|key| key.right).collect();
         if on == self.columns.on && *own == asked {
             return Error::schema(format!(
-                "right: the index compares {} in their own types, but the left keys have others; \
-                 cast the left keys to the types of the index",
+                "right: the index compares {} in their own types, but the left keys have different \
+                 types; cast the left keys to the types of the index",
                 list(own)
             ));
         }
         Error::schema(format!(
             "right: the index is on {} by {}, but the join is on {} by {}; join on the columns of \
-             the index, or make an index on the columns of the join",
+             the index, or build an index on the columns of the join",
             times(self.columns.on),
             list(own),
             times(on),

@@ -318,7 +318,7 @@ fn units(name: &str, length: Length) -> Result<(CalendarUnit, i64)> {
         }
         _ if clock != 0 => {
             return refuse(
-                "contains calendar units and a time on the clock",
+                "contains both calendar units and hours or smaller units",
                 "calendar units only, such as \"1d\", or hours only, such as \"36h\"",
             );
         }
