@@ -15,7 +15,7 @@ import pytest
 import campaign
 import tidegate as tg
 from tidegate.slices.cuts import Ranges, borders
-from tidegate.slices.footers import Groups
+from tidegate.slices.footers import Groups, Source
 
 SEEDS = range(campaign.tries(20))
 HOWS = ["inner", "left", "right", "full", "semi", "anti"]
@@ -204,6 +204,33 @@ def test_tasks_run_in_other_processes_and_write_whole_files(folders, tmp_path):
 
 def write(task, folder: str) -> str:
     return task.write(folder)
+
+
+def test_the_footers_of_unchanged_files_are_read_once(folders, monkeypatch):
+    read = []
+    rows_of = Source._rows_of
+
+    def counted(self, at, *others):
+        read.append(self.files[at].name)
+        return rows_of(self, at, *others)
+
+    monkeypatch.setattr(Source, "_rows_of", counted)
+    call = {"on": "ts", "lower": -2, "upper": 0, "target": 2000}
+    first = tg.tasks(tg.interval_join, *folders, **call)
+    assert len(read) == len({*read})
+    seen = len(read)
+    again = tg.tasks(tg.interval_join, *folders, **call)
+    assert len(read) == seen
+    assert [task.name for task in again.tasks] == [task.name for task in first.tasks]
+    tg.tasks(tg.interval_join, *folders, **call, columns=["ts"])
+    assert len(read) == 2 * seen, "other columns have other sizes"
+    path = next(Path(folders[0]).rglob("*.parquet"))
+    rows = pq.read_table(path)
+    more = pa.concat_tables([rows, rows.slice(rows.num_rows - 1)])
+    pq.write_table(more, path, row_group_size=50)
+    changed = tg.tasks(tg.interval_join, *folders, **call)
+    assert {Path(name).name for name in read[2 * seen :]} >= {path.name}
+    assert sum(task.rows for task in changed.tasks) > sum(task.rows for task in first.tasks)
 
 
 def test_a_changed_or_removed_file_is_named(folders):

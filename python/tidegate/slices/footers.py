@@ -5,6 +5,9 @@ If a file's footer does not contain the times of a row group, the row group's ti
 
 from __future__ import annotations
 
+import pickle
+import threading
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,6 +35,42 @@ LOWEST, HIGHEST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 UNKNOWN = -(1 << 100)
 """A value before all times in nanoseconds, used for rows without a time."""
+
+
+class Footers:
+    """The contents of the footers that were read last, so that further plans need not read them.
+
+    An entry is about 60 bytes per row group.
+
+    Example:
+        >>> some = Footers(1)
+        >>> some.put("a", np.zeros((1, 7), np.int64))
+        >>> some.put("b", np.ones((2, 7), np.int64))
+        >>> some.get("a") is None, len(some.get("b"))
+        (True, 2)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: OrderedDict[object, Integers] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> Integers | None:
+        """Return the row groups of a file, or None if they are not known."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+            return self._found.get(key)
+
+    def put(self, key: object, groups: Integers) -> None:
+        """Keep the row groups of a file."""
+        with self._lock:
+            self._found[key] = groups
+            if len(self._found) > self._most:
+                self._found.popitem(last=False)
+
+
+KNOWN = Footers(100_000)
 
 
 @dataclass(frozen=True)
@@ -114,14 +153,39 @@ class Source:
         """
         width = len(fields(Groups))
 
+        of_call = self._of_call(columns, times)
+
         def of_file(at: int) -> Integers:
-            found = [*self._rows_of(at, columns, times)]
-            return np.array(found, np.int64).reshape(-1, width)
+            file, chosen = self.files[at], self.subsets[at]
+            key = None
+            if of_call is not None and file.modified is not None:
+                some = None if chosen is None else tuple(chosen)
+                key = (*of_call, file.identity, str(file.values), some)
+            known = None if key is None else KNOWN.get(key)
+            if known is None:
+                found = [*self._rows_of(at, columns, times)]
+                known = np.array(found, np.int64).reshape(-1, width)
+                if key is not None:
+                    KNOWN.put(key, known)
+            known = known.copy()
+            known[:, 0] = at
+            return known
 
         # Each footer is dropped as soon as it has been read.
         with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
             found = [*threads.map(of_file, range(len(self.files)))]
         return Groups(*np.concatenate([np.zeros((0, width), np.int64), *found]).T)
+
+    def _of_call(self, columns: Sequence[str], times: Times | None) -> tuple[object, ...] | None:
+        """Return what determines how footers are read, or None if their contents are not kept."""
+        if not self.files:
+            return None
+        first = self.files[0]
+        try:
+            filesystem = pickle.dumps(first.filesystem)
+        except (TypeError, AttributeError, pickle.PicklingError):
+            return None
+        return filesystem, first.identity, str(self.schema), tuple(columns), times
 
     def _rows_of(
         self, at: int, columns: Sequence[str], times: Times | None
