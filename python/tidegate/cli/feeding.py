@@ -133,7 +133,7 @@ class Feeder(threading.Thread):
 
     @property
     def _scale(self) -> int:
-        """The number of nanoseconds in the unit of the time column; 1 for integers."""
+        """The number of nanoseconds in one unit of the time column, or 1 for integers."""
         kind = self.time_type
         if pa.types.is_timestamp(kind):
             return int(10**9 // PER_SECOND[kind.unit])

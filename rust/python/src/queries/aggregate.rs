@@ -385,7 +385,7 @@ impl<'py> Arguments<'_, 'py> {
         })
     }
 
-    /// Reads how windows without rows are filled, for all functions or by result column.
+    /// Reads the values for windows without rows, for all functions or by result column.
     fn empty_windows(&self) -> PyResult<Option<EmptyWindows>> {
         let keep = self.keep.map(|keep| bound("keep", keep)).transpose()?.flatten();
         let text = |given: &Bound<'py, PyAny>| {

@@ -25,7 +25,7 @@ pub(crate) struct Zone {
     pub(crate) is_fixed: bool,
 }
 
-/// The zones that have been used. Their names limit how many there can be.
+/// The zones that have been used. Their number is limited by the number of possible names.
 static ZONES: LazyLock<Mutex<HashMap<String, Zone>>> = LazyLock::new(Mutex::default);
 
 impl Zone {
