@@ -26,12 +26,12 @@ const BLOCK: usize = 16;
 /// use tidegate_sync::Stop;
 ///
 /// let driver = Driver::new(1, Stop::default());
-/// let rows = &SideIndex::new(JoinColumns { ts: &[8, 9, 30], keys: None }, 1, &driver)?;
+/// let rows = &SideIndex::new(JoinColumns { ts: &[9, 8, 30], keys: None }, 1, &driver)?;
 /// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let last = AsOf { strategy: Strategy::Backward, exact: true, tolerance: Some(5) };
 /// let found = asof_join_in(&[10, 20], &IndexedRows::new([part]), &last, 1, &driver)?;
-/// let matches = found.expect("there is only one part");
-/// assert_eq!(matches.partners().collect::<Vec<_>>(), [Some(1), None]);
+/// let matches = found.expect("there is one part, which is not in time order");
+/// assert_eq!(matches.partners().collect::<Vec<_>>(), [Some(0), None]);
 /// # Ok::<(), Stopped>(())
 /// ```
 ///

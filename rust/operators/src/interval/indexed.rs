@@ -35,11 +35,11 @@ const VISITED: usize = 16;
 /// use tidegate_sync::Stop;
 ///
 /// let driver = Driver::new(1, Stop::default());
-/// let rows = &SideIndex::new(JoinColumns { ts: &[8, 9, 30], keys: None }, 1, &driver)?;
+/// let rows = &SideIndex::new(JoinColumns { ts: &[9, 8, 30], keys: None }, 1, &driver)?;
 /// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
 /// let found = interval_join_in(&[10, 20], &IndexedRows::new([part]), &before, 1, &driver)?;
-/// assert_eq!(found.expect("there is only one part").pairs(), 2);
+/// assert_eq!(found.expect("one part, not in time order").pairs(), 2);
 /// # Ok::<(), Stopped>(())
 /// ```
 ///
