@@ -39,7 +39,7 @@ class Frames:
     The methods have the same names and arguments as tidegate's functions, and return data frames.
     Columns keep their types. If a NumPy integer or Boolean column gains missing values, for example
     because of unmatched rows, its type becomes nullable, such as `Int64` or `boolean`, so that its
-    values stay exact. A named index of the left frame is the index of the result.
+    values stay exact. If the left frame has a named index, it becomes the index of the result.
 
     Example:
         >>> import pandas as pd

@@ -267,7 +267,7 @@ class JoinStats(TypedDict):
 
 
 class SourceStats(TypedDict):
-    """The state of a source of an operator."""
+    """The state of one of an operator's sources."""
 
     name: str
     rows_in: int

@@ -177,7 +177,7 @@ def _number(time_of_row: pa.Scalar) -> int:
 
 
 def flush(feeders: Sequence[Feeder], after_s: float) -> None:
-    """Stop waiting for silent files, which have had no rows for this many seconds.
+    """Stop waiting for files that have had no new rows for this many seconds.
 
     The time of a silent file advances to the latest time of all files. While all files are silent,
     their time advances with the clock, so that the last rows and windows become final.

@@ -143,7 +143,7 @@ class Saved:
         return self.inputs != tuple(inputs)
 
     def check_mended(self, state: str) -> None:
-        """Check that the inputs can be read again from their beginnings, with other types.
+        """Check that the inputs can be read again from the beginning, with different types.
 
         Raises:
             StateError: The name of a file that was read now belongs to another file.

@@ -50,7 +50,7 @@ GIVEN = "as specified"
 
 
 def guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
-    """Return the columns inferred as numbers, or none if a name is repeated, which is an error."""
+    """Return the columns inferred to be numeric, or none if a name is repeated."""
     if len({*schema.names}) < len(schema):
         return []
     return [one.name for one in schema if one.type in NUMBERS and one.name not in given]

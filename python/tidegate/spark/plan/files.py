@@ -65,7 +65,7 @@ class FilePlan:
     """The result columns, by their names in the task results."""
 
     schema: pa.Schema
-    """The types in which Spark receives these columns."""
+    """The types that these columns have when Spark receives them."""
 
     has_index: bool = False
     """Whether the right side is an index, whose file the tasks map."""

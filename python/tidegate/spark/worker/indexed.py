@@ -29,7 +29,7 @@ class IndexTask:
     """The columns to return, by their names in the native result."""
 
     schema: pa.Schema
-    """The types in which Spark receives these columns."""
+    """The types that these columns have when Spark receives them."""
 
     output: Output
 

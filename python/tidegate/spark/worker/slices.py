@@ -134,7 +134,7 @@ class SliceTask:
     """The columns to return, by their names in the task results."""
 
     schema: pa.Schema
-    """The types in which Spark receives these columns."""
+    """The types that these columns have when Spark receives them."""
 
     output: Output
 

@@ -7,7 +7,7 @@ use crate::aggregate::output::Window;
 
 /// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k.
 ///
-/// The numbers are times, aligned to the epoch, or the numbers of calendar units, such as days in a
+/// The numbers are times, aligned to the epoch or counts of calendar units, such as days in a
 /// time zone ([`Calendar`]).
 ///
 /// The starts and ends of windows divide time into *slices*, so that every window consists of the

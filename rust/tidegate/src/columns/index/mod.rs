@@ -169,7 +169,7 @@ impl Part {
         })
     }
 
-    /// Checks the rows' order and numbers if they come from a file and have not been checked yet.
+    /// If the rows come from a file and have not been checked yet, checks their order and row numbers.
     fn verify(&self, driver: &Driver) -> Result<()> {
         self.unverified.as_ref().map_or(Ok(()), |unverified| unverified.verify(driver))
     }
@@ -414,7 +414,7 @@ impl Table {
     }
 }
 
-/// An index that fits a join, with the left rows' keys.
+/// An index that is suitable for a join, together with the keys of the left rows.
 pub(crate) struct IndexFit<'a> {
     parts: Vec<(&'a Part, Option<Pages<u32>>)>,
     /// The number of units of the join's times per unit of the index.
