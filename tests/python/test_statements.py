@@ -59,7 +59,8 @@ def test_methods_of_lazy_frames_have_all_arguments_but_two():
     pl = pytest.importorskip("polars")
     import tidegate.polars  # noqa: F401, PLC0415 - polars is not on every Python
 
-    listed = re.search(r"accept the same arguments, except `(\w+)` and `(\w+)`", page("inputs.md"))
+    text = r"the same arguments as the functions,\s+except\s+`(\w+)`\s+and\s+`(\w+)`"
+    listed = re.search(text, page("inputs.md"))
     assert listed is not None
     known = inspect.signature(tg.interval_join_batches).parameters
     given = {"columns": ["ts"], "batch_rows": 10}
