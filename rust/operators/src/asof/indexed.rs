@@ -6,7 +6,7 @@ use super::{AsOf, Rounds, Toward, grouped};
 use crate::driver::{Driver, PART_ROWS, Stopped};
 use crate::interval::interval_join_in;
 use crate::matches::{MAX_ROWS, Matches, Run};
-use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart, are_sorted};
+use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart};
 
 /// The number of left rows whose partners are searched for together, in each direction.
 const BLOCK: usize = 16;
@@ -16,8 +16,8 @@ const BLOCK: usize = 16;
 ///
 /// Left times, and the tolerance, have a unit that is `factor` times as fine as that of the index.
 ///
-/// Returns `None` if there are so many left rows that it takes less time to visit all right rows,
-/// which is the case if the index has several parts or both sides are in time order.
+/// Returns `None` if the index has several parts, and there are so many left rows that it takes
+/// less time to visit all right rows.
 ///
 /// ```
 /// use tidegate_operators::asof::{AsOf, Strategy, asof_join_in};
@@ -30,7 +30,7 @@ const BLOCK: usize = 16;
 /// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let last = AsOf { strategy: Strategy::Backward, exact: true, tolerance: Some(5) };
 /// let found = asof_join_in(&[10, 20], &IndexedRows::new([part]), &last, 1, &driver)?;
-/// let matches = found.expect("there is one part, which is not in time order");
+/// let matches = found.expect("there is only one part");
 /// assert_eq!(matches.partners().collect::<Vec<_>>(), [Some(0), None]);
 /// # Ok::<(), Stopped>(())
 /// ```
@@ -52,9 +52,6 @@ pub fn asof_join_in(
     let are_searched = right.are_searched(left.len()) || factor != 1;
     let runs = match right.whole() {
         Some(part) if !are_searched => {
-            if part.groups.is_sorted() && are_sorted(&[left], driver)? {
-                return Ok(None);
-            }
             let left = JoinColumns { ts: left, keys: part.left_keys };
             grouped::partners(left, &part.groups, part.key_count, asof, driver)?
         }

@@ -7,8 +7,8 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 
 use super::sweep;
 use crate::driver::{Driver, PART_ROWS, Stopped};
-use crate::matches::{MAX_ROWS, Matches, RowLists, Run};
-use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart, are_sorted};
+use crate::matches::{BitSet, MAX_ROWS, Matches, RowLists, Run};
+use crate::order::{IndexedRows, JoinColumns, Search, SearchedPart};
 use crate::rows::Interval;
 use crate::rows::interval::LeftReach;
 
@@ -18,14 +18,18 @@ const BLOCK: usize = 8;
 /// If more than one in this many right rows is a partner, visiting all right rows takes less time.
 const VISITED: usize = 16;
 
+/// If fewer than one in this many right rows is a partner, sorting their numbers takes less time
+/// than marking them in a set of all row numbers.
+const SPARSE: usize = 512;
+
 /// Finds the matches of every left row, like [`interval_join`](super::interval_join), among the
 /// rows of an index.
 ///
 /// Left times, and the ends of the interval, have a unit that is `factor` times as fine as that of
 /// the index.
 ///
-/// Returns `None` if there are so many left rows or matches that it takes less time to visit all
-/// right rows, which can be the case if the index has several parts or both sides are in time order.
+/// Returns `None` if the index has several parts, and there are so many left rows or matches that it
+/// takes less time to visit all right rows.
 ///
 /// ```
 /// use tidegate_operators::driver::{Driver, Stopped};
@@ -39,7 +43,7 @@ const VISITED: usize = 16;
 /// let part = IndexPart { rows, expired: 0, earliest: i64::MIN, left_keys: None };
 /// let before = Interval { lower: Some(-2), upper: Some(0), closed: Closed::Both };
 /// let found = interval_join_in(&[10, 20], &IndexedRows::new([part]), &before, 1, &driver)?;
-/// assert_eq!(found.expect("one part, not in time order").pairs(), 2);
+/// assert_eq!(found.expect("there is only one part").pairs(), 2);
 /// # Ok::<(), Stopped>(())
 /// ```
 ///
@@ -65,9 +69,6 @@ pub fn interval_join_in(
     let runs = if are_searched {
         searched(left, part, &reach, driver)?
     } else {
-        if part.groups.is_sorted() && factor == 1 && are_sorted(&[left], driver)? {
-            return Ok(None);
-        }
         let left = JoinColumns { ts: left, keys: part.left_keys };
         sweep(left, &part.groups, part.key_count, &reach, driver)?
     };
@@ -136,8 +137,15 @@ pub fn partner_rows_in(
             rows.extend(places.map(|place| part.row(place)));
         }
     }
-    rows.sort_unstable();
-    rows.dedup();
+    if rows.len().saturating_mul(SPARSE) < right.rows() {
+        rows.sort_unstable();
+        rows.dedup();
+        return Some(rows);
+    }
+    let mut set = BitSet::new(right.rows());
+    rows.iter().for_each(|&row| set.insert(row as usize));
+    rows.clear();
+    rows.extend(set.present().map(|row| row as u32));
     Some(rows)
 }
 

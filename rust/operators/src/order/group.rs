@@ -18,6 +18,10 @@ use crate::driver::{Driver, PART_ROWS, Stopped};
 /// At 8 bytes per row, this many rows fit in half of a small cache.
 const CACHED_ROWS: usize = 1 << 14;
 
+/// With fewer indexed rows per left row than this, a pass over two sides in time order takes less
+/// time than following the left rows of each key.
+const PASSED_OVER: usize = 4;
+
 /// An 8-byte value that is moved together with a row.
 pub(crate) trait Value: Pod + Default + Send + Sync {}
 
@@ -118,6 +122,13 @@ impl SideIndex {
     /// The number of keys.
     pub fn key_count(&self) -> usize {
         self.starts.len() - 1
+    }
+
+    /// Returns whether a join takes less time if it passes over both sides instead of using the
+    /// index. This is the case if there are many left rows, and both sides are in time order.
+    pub fn is_passed_over(&self, left: &[i64], driver: &Driver) -> Result<bool, Stopped> {
+        let are_many = self.rows < left.len().saturating_mul(PASSED_OVER);
+        Ok(are_many && self.is_sorted && are_sorted(&[left], driver)?)
     }
 
     /// Returns whether the rows are in time order.

@@ -13,6 +13,7 @@ use super::join::{Candidates, FoundPairs, Join};
 use super::sides::TableSides;
 use crate::Result;
 use crate::columns::expression::Predicate;
+use crate::columns::index::TableIndex;
 use crate::columns::table::Table;
 use crate::columns::time;
 use crate::query::asof::{AsofJoin, AsofPlan};
@@ -51,29 +52,10 @@ pub(crate) fn partners(
     right: &Table,
     driver: &Driver,
 ) -> Result<Partners> {
-    if let Some(index) = right.index() {
-        let times = ((plan.times.1, None), plan.unit);
-        let fit = index.fit((left, right), times, &plan.join.keys, driver)?;
-        let ts = time::times(left, plan.times.0, plan.unit)?;
-        let found = match &plan.join.predicate {
-            None => asof_join_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)?
-                .map(|matches| (matches, "none")),
-            // Times that have to be converted are read in the same way as the times of a table.
-            Some(_) if fit.factor != 1 => None,
-            Some(predicate) => {
-                match candidates_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)? {
-                    None => None,
-                    Some(rounds) => {
-                        let right_ts = time::times(right, plan.times.1, plan.unit)?;
-                        let times = (&ts[..], &right_ts[..]);
-                        Some(choose(rounds, predicate, (left, right), times, driver)?)
-                    }
-                }
-            }
-        };
-        if let Some((matches, condition_method)) = found {
-            return Ok(Partners { key_method: METHOD, condition_method, matches });
-        }
+    if let Some(index) = right.index()
+        && let Some(found) = indexed_partners(index, plan, (left, right), driver)?
+    {
+        return Ok(found);
     }
     let (left_ts, right_ts) = match plan.asof.ends() {
         Some(ends) => time::both_times((left, right), plan.times, plan.unit, &ends)?,
@@ -97,6 +79,41 @@ pub(crate) fn partners(
         }
     };
     Ok(Partners { key_method, condition_method, matches })
+}
+
+/// Finds the partners of the left table's rows in an index. Returns `None` if it takes less time to
+/// visit all rows.
+fn indexed_partners(
+    index: &TableIndex,
+    plan: &AsofPlan,
+    (left, right): (&Table, &Table),
+    driver: &Driver,
+) -> Result<Option<Partners>> {
+    let (on, keys) = ((plan.times.1, None), &plan.join.keys);
+    let ts = time::times(left, plan.times.0, plan.unit)?;
+    if index.is_passed_over(&ts, (right, on), keys, driver)? {
+        return Ok(None);
+    }
+    let fit = index.fit((left, right), (on, plan.unit), keys, driver)?;
+    let found = match &plan.join.predicate {
+        None => asof_join_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)?
+            .map(|matches| (matches, "none")),
+        // Times that have to be converted are read in the same way as the times of a table.
+        Some(_) if fit.factor != 1 => None,
+        Some(predicate) => match candidates_in(&ts, &fit.rows(), &plan.asof, fit.factor, driver)? {
+            None => None,
+            Some(rounds) => {
+                let right_ts = time::times(right, plan.times.1, plan.unit)?;
+                let times = (&ts[..], &right_ts[..]);
+                Some(choose(rounds, predicate, (left, right), times, driver)?)
+            }
+        },
+    };
+    Ok(found.map(|(matches, condition_method)| Partners {
+        key_method: METHOD,
+        condition_method,
+        matches,
+    }))
 }
 
 /// Chooses the partners that satisfy a condition. Also returns the method used to evaluate it.

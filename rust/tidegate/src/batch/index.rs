@@ -28,8 +28,11 @@ pub(super) fn pairs(
     interval: &Interval,
     driver: &Driver,
 ) -> Result<Option<FoundPairs>> {
-    let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
+    if index.is_passed_over(&ts, (tables.1, (times.1, None)), &plan.keys, driver)? {
+        return Ok(None);
+    }
+    let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let matches = interval_join_in(&ts, &fit.rows(), interval, fit.factor, driver)?;
     Ok(matches.map(found_pairs))
 }

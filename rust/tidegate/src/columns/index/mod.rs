@@ -459,6 +459,32 @@ impl IndexFit<'_> {
 }
 
 impl TableIndex {
+    /// Returns an error if the index is not suitable for a join on the right columns `on`.
+    fn check(&self, right: &Table, on: TimeColumns, keys: &[KeyColumn]) -> Result<()> {
+        let is_keyed = keys.iter().map(|key| key.right).eq(self.columns.by.iter().copied());
+        let fits = |part: &Part| part.keys.as_ref().is_none_or(|own| own.fits(keys));
+        if on != self.columns.on || !is_keyed || !self.parts.iter().all(fits) {
+            return Err(self.misfit(right, on, keys));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a join with left rows at these times takes less time if it passes over both
+    /// sides. Returns an error if the index is not suitable for the join.
+    pub(crate) fn is_passed_over(
+        &self,
+        left: &[i64],
+        (right, on): (&Table, TimeColumns),
+        keys: &[KeyColumn],
+        driver: &Driver,
+    ) -> Result<bool> {
+        self.check(right, on, keys)?;
+        match &self.parts[..] {
+            [part] if part.expired == 0 => Ok(part.rows.is_passed_over(left, driver)?),
+            _ => Ok(false),
+        }
+    }
+
     /// Looks up the keys of the left table for a join on the right columns `on`, whose times are
     /// compared in `unit`.
     pub(crate) fn fit(
@@ -468,11 +494,7 @@ impl TableIndex {
         keys: &[KeyColumn],
         driver: &Driver,
     ) -> Result<IndexFit<'_>> {
-        let is_keyed = keys.iter().map(|key| key.right).eq(self.columns.by.iter().copied());
-        let fits = |part: &Part| part.keys.as_ref().is_none_or(|own| own.fits(keys));
-        if on != self.columns.on || !is_keyed || !self.parts.iter().all(fits) {
-            return Err(self.misfit(right, on, keys));
-        }
+        self.check(right, on, keys)?;
         let parts = self.parts.iter().map(|part| {
             part.verify(driver)?;
             let of_left = |own: &Arc<KeyLookup>| own.left_numbers(left, keys, driver);
