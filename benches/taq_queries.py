@@ -5,8 +5,8 @@ quotes. This script generates both tables. They contain the columns that the que
 types used in the suite. There are 20 quotes per trade, and symbols follow Zipf's law. No two quotes
 have the same time, so all systems return the same result. The queries join these trades:
 
-- 79: trades of 50 symbols, 5 of which do not exist;
-- 80: trades of 1,000 infrequent symbols, 20 of which do not exist;
+- 79: trades of 50 symbols, including 5 that do not exist;
+- 80: trades of 1,000 infrequent symbols, including 20 that do not exist;
 - 81, 82: trades of one infrequent symbol, and of the most frequent symbol;
 - 83: trades of more than 500,000 shares, joined by symbol and exchange;
 - 84: trades from 16:20 to 16:30.
