@@ -1,7 +1,9 @@
 """Joins with an index as their right side: the rows, order and bits are those of the table."""
 
 import random
+import signal
 import threading
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -191,7 +193,7 @@ def test_rows_that_do_not_fit_an_index_leave_it_unchanged():
     index = tg.Index(pa.table(rows), on="ts", by="k")
     wrong = {
         "column `k` is int64, but string in the index": {**rows, "k": [1, 2]},
-        "there is no column `k`, which `the index` names": {"ts": rows["ts"]},
+        "there is no column `k`, but the index has one; add it": {"ts": rows["ts"]},
         "the index has no column `x`; omit it": {**rows, "x": [1, 2]},
         "is null": {**rows, "ts": pa.array([None, 2], pa.timestamp("ms"))},
     }
@@ -240,6 +242,35 @@ def test_an_index_is_the_live_end_of_a_merge():
         merge.index(keep=-1)
     with pytest.raises(tg.TidegateError, match="keep"):
         tg.Index(pa.table({"ts": pa.array([1], pa.timestamp("s"))}), on="ts", keep="1ms")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+@pytest.mark.parametrize("change", ["append", "expire"])
+def test_an_interrupted_change_leaves_the_index_as_it_was(change):
+    rows = 2_000_000
+    chance = np.random.default_rng(3)
+    # In no order, so that both changes sort all rows again.
+    some = pa.table({"ts": chance.integers(0, rows, rows), "k": chance.integers(0, 999, rows)})
+    index = tg.Index(some, on="ts", by="k", threads=1)
+    changed = (
+        (lambda: index.append(some))
+        if change == "append"
+        else (lambda: index.expire(before=rows // 2))
+    )
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            changed()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # The thread that builds the new rows may still be running.
+    for _ in range(20):
+        assert index.rows == rows
+        time.sleep(0.05)
+    changed()
+    assert index.rows != rows
 
 
 def test_readers_see_each_append_as_a_whole():

@@ -42,7 +42,7 @@ impl<T> Latest<T> {
     /// Replaces the latest version with the result of `build`, which receives the latest version.
     /// Calls `build` again if another thread has replaced this version in the meantime. If `build`
     /// fails, the latest version remains.
-    pub fn update<E>(&self, mut build: impl FnMut(&T) -> Result<T, E>) -> Result<(), E> {
+    pub fn update<E>(&self, mut build: impl FnMut(&Arc<T>) -> Result<T, E>) -> Result<(), E> {
         loop {
             let latest = self.get();
             let next = Arc::new(build(&latest)?);

@@ -128,9 +128,10 @@ impl Index {
 
     #[doc = manual!(Index.append)]
     fn append(&self, table: &Bound<'_, PyAny>) -> PyResult<()> {
-        let latest = self.latest.clone();
-        checked(table, "table", self.threads, move |rows, driver| {
-            latest.update(|table| table.appended(&rows, driver))
+        let rows = Arc::new(checked(table, "table", self.threads, |rows, _| Ok(rows))?);
+        self.change(table.py(), |latest, driver| {
+            let rows = rows.clone();
+            move || latest.appended(&rows, &driver)
         })
     }
 
@@ -139,11 +140,7 @@ impl Index {
     fn expire(&self, py: Python<'_>, before: &Bound<'_, PyAny>) -> PyResult<()> {
         let field = self.schema.field_with_name(self.on.last()).expect("the index has the column");
         let before = time("before", before, field)?;
-        let (stop, latest) = (Stop::default(), self.latest.clone());
-        let driver = Driver::new(self.threads, stop.clone());
-        interrupt::run(py, &stop, move || {
-            latest.update(|table| table.without_rows_before(before, &driver))
-        })
+        self.change(py, |latest, driver| move || latest.without_rows_before(before, &driver))
     }
 
     /// The largest number of left rows for which a join searches the index row by row.
@@ -234,6 +231,19 @@ impl SavedIndex {
 }
 
 impl Index {
+    /// Replaces the latest rows with those that `make` returns. The rows are built on another
+    /// thread, but replaced on this one, so a call that is interrupted changes nothing.
+    fn change<W>(&self, py: Python<'_>, make: impl Fn(Arc<Table>, Driver) -> W) -> PyResult<()>
+    where
+        W: FnOnce() -> tidegate::Result<Table> + Send + 'static,
+    {
+        self.latest.update(|latest| {
+            let stop = Stop::default();
+            let work = make(latest.clone(), Driver::new(self.threads, stop.clone()));
+            interrupt::run(py, &stop, work)
+        })
+    }
+
     /// Returns the latest rows, which an error message calls `name`.
     pub(crate) fn named(&self, name: &str) -> UncheckedRows {
         UncheckedRows::of_index(name, &self.latest.get())

@@ -511,6 +511,14 @@ impl TableIndex {
     fn fitting(&self, schema: &SchemaRef, rows: &Table) -> Result<Table> {
         let mut places = Vec::new();
         for field in schema.fields() {
+            if rows.schema().column_with_name(field.name()).is_none() {
+                return Err(Error::schema(format!(
+                    "{}: there is no column `{}`, but the index has one; add it, with nulls if \
+                     there are no values",
+                    rows.name(),
+                    shown(field.name())
+                )));
+            }
             let at = column(rows.name(), rows.schema(), field.name(), "the index")?;
             let found = rows.schema().field(at).data_type();
             if found != field.data_type() {
