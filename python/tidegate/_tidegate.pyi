@@ -3050,7 +3050,8 @@ class Index:
     The index refers to the rows of the table. It needs another 12 bytes per row (21 bytes if rows
     have a start and an end) and a few bytes per key. `append` adds rows, `expire` removes old ones,
     and `save` writes the index to a file. Other threads can join with the index in the meantime:
-    each call sees one version of the rows.
+    each call sees one version of the rows. Arrow libraries can read the rows, as in
+    `pa.table(index)`.
 
     Example:
         >>> index = tg.Index(quotes, on="ts", by="sym")
@@ -3234,6 +3235,7 @@ class Index:
             >>> tg.Index(quotes, on="ts", by="sym").nbytes < 100
             True
         """
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any: ...  # noqa: ANN401 - a capsule has no type
 
 @final
 class SavedIndex:

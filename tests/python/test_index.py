@@ -133,6 +133,18 @@ def test_an_index_can_be_a_stream():
     assert tg.merge([rows, index], on="ts").equals(tg.merge([rows, rows], on="ts"))
 
 
+def test_arrow_libraries_read_the_latest_rows_of_an_index():
+    rows = pa.table({"ts": [1, 2, 2, 7], "k": ["a", "b", "a", "b"]})
+    index = tg.Index(rows, on="ts", by="k")
+    index.append(rows)
+    index.expire(before=2)
+    wanted = pa.concat_tables([rows.slice(1), rows.slice(1)])
+    assert pa.table(index).equals(wanted)
+    assert tg.digest(index) == tg.digest(wanted)
+    narrow = pa.schema({"ts": pa.int32(), "k": pa.string()})
+    assert pa.RecordBatchReader.from_stream(index, narrow).schema == narrow
+
+
 def test_the_other_side_of_a_join_with_an_index_can_be_files(tmp_path):
     chance = campaign.rng("index and files")
     rows = [table(chance, pa.int64(), 50, name) for name in "lr"]

@@ -54,7 +54,7 @@ use crate::matches::{MAX_ROWS, Matches};
 use crate::order::{Groups, JoinColumns, are_sorted};
 use crate::rows::interval::LeftReach;
 use crate::rows::{Interval, RowEnds};
-pub use indexed::{interval_join_in, partner_rows_in};
+pub use indexed::{IndexedPartners, interval_join_in, interval_partners_in};
 pub(crate) use partners::{Panes, pane_begin, pane_borders, pane_end};
 pub use partners::{PartnerColumns, Partners, interval_partners};
 pub(crate) use sweep::sweep;

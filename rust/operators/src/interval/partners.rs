@@ -112,7 +112,46 @@ pub fn interval_partners(
     Ok(Partners { matches, panes, prevailing, length })
 }
 
+/// The number of partners in a left row's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartnerCount {
+    pub(super) count: u32,
+    /// `true` if the first partner precedes the interval.
+    pub(super) is_prevailing: bool,
+}
+
 impl Partners {
+    /// Returns the partners of every left row, given lists of them. The lists are stored one after
+    /// the other, in time order each. `starts` contains the start of each list, followed by the end
+    /// of the last one, and `ts` the times.
+    pub(super) fn of_lists(
+        lists: &[PartnerCount],
+        starts: &[u32],
+        with_prevailing: bool,
+        ts: &[i64],
+        interval: &Interval,
+        driver: &Driver,
+    ) -> Result<Self, Stopped> {
+        let bounds = || lists.iter().zip(starts.iter().zip(&starts[1..]));
+        let run = |(one, (&start, &end)): (&PartnerCount, (&u32, &u32))| Run {
+            start: start + u32::from(one.is_prevailing),
+            end,
+        };
+        let before = |(one, (&start, _)): (&PartnerCount, (&u32, &u32))| {
+            if one.is_prevailing { start } else { NO_ROW }
+        };
+        let runs = Pages::collect(bounds().map(run));
+        let length = interval.length();
+        let groups = RightGroups { runs: &runs, rows: None, ts, starts };
+        let panes = Panes::OfPlaces(groups.pane_starts(length, driver)?);
+        Ok(Partners {
+            matches: Matches::new(runs, None, true, ts.len()),
+            panes,
+            prevailing: with_prevailing.then(|| Pages::collect(bounds().map(before))),
+            length,
+        })
+    }
+
     /// Returns the number of partners for a left row.
     pub fn count(&self, left: usize) -> usize {
         let prevailing =

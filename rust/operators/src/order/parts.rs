@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+use tidegate_structures::memory::pages::Slot;
+
 use super::search::{Search, search};
 use super::{Groups, SideIndex};
 use crate::rows::NO_KEY;
@@ -168,6 +170,22 @@ impl SearchedPart<'_> {
     #[inline]
     pub(crate) fn row(&self, place: u32) -> u32 {
         let row = self.groups.numbers().map_or(place, |numbers| numbers[place as usize]);
+        self.number(row)
+    }
+
+    /// Writes the numbers in the index of the rows at adjacent positions.
+    pub(crate) fn write_rows(&self, places: Range<u32>, slots: &mut [Slot<u32>]) {
+        match self.groups.numbers() {
+            Some(numbers) => {
+                let own = &numbers[places.start as usize..places.end as usize];
+                own.iter().zip(slots).for_each(|(&row, slot)| slot.set(self.number(row)));
+            }
+            None => places.zip(slots).for_each(|(place, slot)| slot.set(self.number(place))),
+        }
+    }
+
+    /// Returns the number in the index of a row of the part.
+    fn number(&self, row: u32) -> u32 {
         (row as usize - self.expired + self.first) as u32
     }
 }

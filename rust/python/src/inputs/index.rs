@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use tidegate::{Driver, Latest, Stop, Table, open_index, with_room};
 
 use super::arguments::{bound, names, threads_of};
@@ -183,6 +184,18 @@ impl Index {
     #[getter]
     fn nbytes(&self) -> usize {
         self.latest.get().index_bytes().unwrap_or_default()
+    }
+
+    /// Exports the latest version of the rows.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyCapsule>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let batches = self.latest.get().batches().to_vec();
+        let batches = batches.into_iter().map(Ok);
+        export::stream(py, batches, self.schema.clone(), requested_schema.as_ref())
     }
 
     fn __repr__(&self) -> String {

@@ -1,22 +1,36 @@
 //! Finds the pairs of a left table and a right table with an index.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, NullArray, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
 use tidegate_operators::driver::Driver;
-use tidegate_operators::interval::{interval_join_in, partner_rows_in};
+use tidegate_operators::interval::{IndexedPartners, interval_join_in, interval_partners_in};
 use tidegate_operators::matches::Matches;
 use tidegate_operators::overlap::{OverlapRule, overlapping_rows_in, overlaps_in};
 use tidegate_operators::rows::Interval;
+use tidegate_structures::memory::partition::ranges;
 
 use super::join::{Candidates, FoundPairs};
+use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
+use super::sides::TableSides;
 use crate::Result;
+use crate::columns::expression::Origin;
 use crate::columns::index::{IndexFit, TableIndex};
 use crate::columns::intervals::Intervals;
+use crate::columns::keys::Keys;
 use crate::columns::table::Table;
-use crate::columns::time::{self, Unit};
+use crate::columns::time::{self, Int64s, Unit};
 use crate::query::options::JoinPlan;
 use crate::query::overlap::OverlapPlan;
+use crate::results::gather::Column;
 
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
+
+/// The minimum number of partners for which waking a thread to gather them is worthwhile.
+const PART_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Finds the pairs of left and indexed rows whose times are within an interval. Returns `None` if it
 /// takes less time to visit all rows.
@@ -41,20 +55,57 @@ fn found_pairs(matches: Matches) -> FoundPairs {
     FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) }
 }
 
-/// Returns the right table with only the rows that are partners of a left row. Returns `None` if it
+/// Finds the partners of left rows among indexed rows. Returns them together with a right table that
+/// contains each left row's partners. Only the columns in `read` have values. Returns `None` if it
 /// takes less time to visit all rows.
-pub(super) fn partners_only(
+pub(super) fn partners(
     index: &TableIndex,
     tables: (&Table, &Table),
     (times, unit): ((usize, usize), Unit),
-    plan: &JoinPlan,
-    (interval, with_prevailing): (&Interval, bool),
+    plan: JoinPlan,
+    (interval, with_prevailing): (Interval, bool),
+    mut read: Vec<usize>,
     driver: &Driver,
-) -> Result<Option<Table>> {
+) -> Result<Option<(Table, FoundPartners)>> {
     let fit = index.fit(tables, ((times.1, None), unit), &plan.keys, driver)?;
     let ts = time::times(tables.0, times.0, unit)?;
-    let rows = partner_rows_in(&ts, &fit.rows(), interval, with_prevailing, fit.factor);
-    rows.map(|rows| tables.1.taken(&rows)).transpose()
+    let found =
+        interval_partners_in(&ts, &fit.rows(), &interval, with_prevailing, fit.factor, driver)?;
+    let Some(IndexedPartners { partners, rows, ts: right_ts, keys }) = found else {
+        return Ok(None);
+    };
+    read.extend(plan.predicate.iter().flat_map(|predicate| predicate.columns(Origin::Right)));
+    let right = gathered(tables.1, &rows, &read, driver)?;
+    let [left, right_keys] = keys;
+    let count = left.len();
+    let keys = Keys { left, right: right_keys, count, smallest: None, method: METHOD };
+    let sides = TableSides { left: ts, right: Int64s::Own(right_ts), keys: Some(keys) };
+    let timed = TimedPartners::found(sides, interval, with_prevailing, partners);
+    let partners = PartnerPlaces::Runs(Box::new(timed));
+    Ok(Some((right, FoundPartners { plan, key_method: METHOD, partners })))
+}
+
+/// Returns some rows of a table. Only the columns in `read` have values. The others have the type
+/// `Null`, which takes no memory.
+fn gathered(table: &Table, rows: &[u32], read: &[usize], driver: &Driver) -> Result<Table> {
+    let fields = table.schema().fields().iter().enumerate();
+    let (columns, fields): (Vec<_>, Vec<_>) = fields
+        .map(|(at, field)| match read.contains(&at) {
+            true => (Some(Column::new(table, at)), field.clone()),
+            false => (None, Arc::new(Field::new(field.name(), DataType::Null, true))),
+        })
+        .unzip();
+    let schema = Arc::new(Schema::new_with_metadata(fields, table.schema().metadata().clone()));
+    let parts = ranges(rows.len(), driver.parts(rows.len(), PART_ROWS));
+    let batches = driver.map(parts, |part: Range<usize>| {
+        let of_part = |column: &Option<Column>| match column {
+            Some(column) => column.gather(&rows[part.clone()]),
+            None => Ok(Arc::new(NullArray::new(part.len())) as ArrayRef),
+        };
+        let arrays = columns.iter().map(of_part).collect::<Result<_, ArrowError>>()?;
+        RecordBatch::try_new(schema.clone(), arrays)
+    })?;
+    Table::of_valid(table.name(), schema, batches.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// Finds the pairs of left and indexed rows whose intervals overlap. Returns `None` if it takes less

@@ -4,7 +4,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_operators::interval::interval_join;
 use tidegate_sync::Stop;
 
-use super::index::{pairs, partners_only};
+use super::index::{self, pairs};
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::row_ends;
@@ -49,19 +49,21 @@ impl IntervalJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Returns the right table with only the partners of left rows, if an index finds them. Returns
-    /// `None` if it takes less time to visit all rows.
-    pub(super) fn partners_only(
+    /// Finds the partners in the right table's index, if it has one. Returns a right table with only
+    /// the partners. `read` contains the columns that functions read.
+    pub(super) fn partners_in_index(
         &self,
         tables: (&Table, &Table),
         with_prevailing: bool,
+        read: Vec<usize>,
         driver: &Driver,
-    ) -> Result<Option<Table>> {
+    ) -> Result<Option<(Table, FoundPartners)>> {
         let Some(index) = tables.1.index() else { return Ok(None) };
         let plan = self.plan(tables.0.schema(), tables.1.schema())?;
-        let IntervalEnds::Fixed(interval) = &plan.ends else { return Ok(None) };
+        let IntervalEnds::Fixed(interval) = plan.ends else { return Ok(None) };
         let times = (plan.times, plan.unit);
-        partners_only(index, tables, times, &plan.join, (interval, with_prevailing), driver)
+        let ends = (interval, with_prevailing);
+        index::partners(index, tables, times, plan.join, ends, read, driver)
     }
 
     /// Finds the partners of the left table's rows. If only the number of partners is needed, and

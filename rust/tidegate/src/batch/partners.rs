@@ -25,6 +25,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
+use crate::query::aggregate::plan::FunctionsPlan;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 
@@ -58,6 +59,16 @@ pub(super) struct TimedPartners {
 impl TimedPartners {
     pub(super) fn new(sides: TableSides, interval: Interval, with_prevailing: bool) -> Self {
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
+    }
+
+    /// Like [`new`](Self::new), but the partners have already been found.
+    pub(super) fn found(
+        sides: TableSides,
+        interval: Interval,
+        with_prevailing: bool,
+        partners: Partners,
+    ) -> Self {
+        TimedPartners { sides, interval, with_prevailing, found: OnceLock::from(partners) }
     }
 
     /// Returns the columns that determine which right rows are partners.
@@ -153,16 +164,38 @@ impl PartnerAggregation {
     /// when they are read.
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options().threads, stop);
+        match self.find_in_index(left, right, &driver)? {
+            Some((right, found)) => self.start_with(found, left, &right, None, None, driver),
+            None => self.start_on(left, right, None, None, driver),
+        }
+    }
+
+    /// Finds the partners in the right table's index, if it has one. Returns a right table with only
+    /// the partners. Returns `None` if it takes less time to visit all rows.
+    fn find_in_index(
+        &self,
+        left: &Table,
+        right: &Table,
+        driver: &Driver,
+    ) -> Result<Option<(Table, FoundPartners)>> {
+        if right.index().is_none() {
+            return Ok(None);
+        }
         let tables = (left, right);
-        let some = match &self.join {
+        let functions = FunctionsPlan::of_table(&self.aggregates, "right", right.schema());
+        let read = functions?.1.columns();
+        match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
-                join.partners_only(tables, *with_prevailing, &driver)?
+                join.partners_in_index(tables, *with_prevailing, read, driver)
             }
-            PartnerJoin::Window(join) => join.partners_only(tables, &driver)?,
-            PartnerJoin::Overlap(join) => join.partners_only(tables, &driver)?,
-            PartnerJoin::Band(_) => None,
-        };
-        self.start_on(left, some.as_ref().unwrap_or(right), None, None, driver)
+            PartnerJoin::Window(join) => join.partners_in_index(tables, read, driver),
+            PartnerJoin::Overlap(join) => {
+                let Some(right) = join.partners_only(tables, driver)? else { return Ok(None) };
+                let found = join.partners(left, &right, self.are_counts(), driver)?;
+                Ok(Some((right, found)))
+            }
+            PartnerJoin::Band(_) => Ok(None),
+        }
     }
 
     /// Like [`start`](Self::start), but uses existing threads. For a stream, `before` is the number
@@ -183,6 +216,19 @@ impl PartnerAggregation {
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
         };
+        self.start_with(found, left, right, before, faults, driver)
+    }
+
+    /// Like [`start_on`](Self::start_on), but the partners have already been found.
+    fn start_with(
+        &self,
+        found: FoundPartners,
+        left: &Table,
+        right: &Table,
+        before: Option<u64>,
+        faults: Option<&Faults>,
+        driver: Driver,
+    ) -> Result<Join> {
         let FoundPartners { plan: mut join, key_method, partners } = found;
         let mut plan = self.plan(&join.schema, right.schema())?;
         if let Some(faults) = faults {

@@ -7,7 +7,7 @@ use tidegate_operators::rows::{Interval, Retention};
 use tidegate_operators::window::counts::{Counts, count_window_join};
 use tidegate_sync::Stop;
 
-use super::index::{pairs, partners_only};
+use super::index::{self, pairs};
 use super::join::{Candidates, FoundPairs, Join};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::TableSides;
@@ -54,19 +54,20 @@ impl WindowJoin {
         Join::new(&self.options, plan.join, (left, right), found, None, driver)
     }
 
-    /// Returns the right table with only the partners of left rows, if an index finds them. Returns
-    /// `None` if it takes less time to visit all rows.
-    pub(super) fn partners_only(
+    /// Finds the partners in the right table's index, if it has one. Returns a right table with only
+    /// the partners. `read` contains the columns that functions read.
+    pub(super) fn partners_in_index(
         &self,
         tables: (&Table, &Table),
+        read: Vec<usize>,
         driver: &Driver,
-    ) -> Result<Option<Table>> {
+    ) -> Result<Option<(Table, FoundPartners)>> {
         let Some(index) = tables.1.index() else { return Ok(None) };
         let plan = self.plan(tables.0.schema(), tables.1.schema())?;
         let Retention::Time { left, right } = plan.windows.retention else { return Ok(None) };
         let times = (plan.windows.times, plan.windows.unit);
-        let interval = Interval::of_windows(left, right);
-        partners_only(index, tables, times, &plan.join, (&interval, false), driver)
+        let ends = (Interval::of_windows(left, right), false);
+        index::partners(index, tables, times, plan.join, ends, read, driver)
     }
 
     /// Finds the partners of the left table's rows.
