@@ -104,6 +104,13 @@ def test_any_number_of_partitions(sides, how, partitions):
     same(sides, "interval_join", **NEAR, how=how, parallelism="hybrid", partitions=partitions)
 
 
+def test_workers_map_an_index(sides, tmp_path):
+    tidegate.Index(RIGHT, on="ts", by="k").save(tmp_path / "right.index")
+    index = tidegate.open_index(tmp_path / "right.index")
+    same([sides[0], index], "interval_join", **NEAR)
+    same([sides[0], index], "interval_join", **NEAR, aggs=AGGS)
+
+
 @pytest.mark.parametrize("parallelism", ["auto", "key", "time", "bins"])
 @pytest.mark.usefixtures("sampled")
 def test_timestamps_and_texts(sides, parallelism):
