@@ -174,7 +174,9 @@ SEVERAL_TEXTS = {
         "where": (2, "a condition on pairs, or on rows"),
     },
     "agg.py": {
-        "column": (6, "each function accepts different types"),
+        "by": (2, "the default is the column itself, or there is none"),
+        "column": (7, "each function accepts different types"),
+        "n": (2, "the first and the last values may be single"),
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {

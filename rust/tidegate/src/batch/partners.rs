@@ -25,6 +25,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
+use crate::query::aggregate::plan::Span;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 
@@ -122,6 +123,9 @@ pub(super) struct PartnerResults {
     partners: Option<Box<TimedPartners>>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
+    /// The times of left rows, if partners in intervals of the same length are found by comparing
+    /// pairs.
+    left_times: Option<Int64s>,
     /// If the left rows belong to a stream, the number of stream rows that precede the table's
     /// rows.
     before: Option<u64>,
@@ -184,13 +188,13 @@ impl PartnerAggregation {
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
         };
         let FoundPartners { plan: mut join, key_method, partners } = found;
-        let mut plan = self.plan(&join.schema, right.schema())?;
+        let mut plan = self.plan(&join.schema, (left.schema(), right.schema()))?;
         if let Some(faults) = faults {
             join.note(faults);
             plan.inputs.note(faults);
             plan.functions.faults = Some(faults.clone());
         }
-        let (mut counted, mut order) = (None, None);
+        let (mut counted, mut order, mut left_times) = (None, None, None);
         let (partners, pairs) = match partners {
             PartnerPlaces::Pairs(found, ts) => {
                 order = ts;
@@ -201,6 +205,7 @@ impl PartnerAggregation {
                     None => {
                         let matches = timed.find_matches(&driver)?;
                         order = Some(timed.sides.right);
+                        left_times = Some(timed.sides.left);
                         (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                     }
                     Some([of_left, of_right]) => {
@@ -227,6 +232,7 @@ impl PartnerAggregation {
             counted,
             partners,
             order,
+            left_times,
             before,
         };
         Join::new(self.options(), join, (left, right), pairs, Some(aggregation), driver)
@@ -300,6 +306,17 @@ impl PartnerResults {
         self.columns.put_together(of_states, all_values)
     }
 
+    /// Returns the intervals of some left rows.
+    fn spans(&self, left: Range<usize>) -> Vec<Span> {
+        let timed = self.plan.timed.expect("a function weights values by time");
+        let ts = match (&self.partners, &self.left_times) {
+            (Some(partners), _) => &partners.sides.left,
+            (None, Some(ts)) => ts,
+            (None, None) => unreachable!("intervals have the same length"),
+        };
+        ts[left].iter().map(|ts| timed.span(*ts)).collect()
+    }
+
     /// Returns the result rows for some left rows.
     pub(super) fn rows(
         &self,
@@ -316,9 +333,10 @@ impl PartnerResults {
                 format!("for left row {} (from 0, in merged order)", before + row as u64)
             }
         };
+        let spans = || self.spans(left.clone());
         let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {
             let field: &arrow_schema::Field = field;
-            values.column(at, column, left.len(), field.data_type(), &place)
+            values.column(at, column, left.len(), field.data_type(), &place, &spans)
         };
         let mut aggregates =
             found.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;
