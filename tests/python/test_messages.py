@@ -8,6 +8,9 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -135,6 +138,26 @@ def test_functions_of_other_libraries_are_known(name: str, remedy: str) -> None:
     arguments = [one.strip(" )'") for one in rest.split(",") if one.strip(" )")]
     numbers = [float(one) if re.fullmatch(r"[\d.]+", one) else one for one in arguments]
     assert isinstance(getattr(tg.agg, function)(*numbers), tg.agg.Aggregate)
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("bid", "mean"), "mean('bid')"),
+        (("bid", "nunique"), "count_distinct('bid')"),
+        (pd.NamedAgg("bid", "sum"), "sum('bid')"),
+        (("bid", np.max), "max('bid')"),
+        ("avg", "mean(column)"),
+        (sum, "sum(column)"),
+        (pl.col("bid").mean(), "mean('bid')"),
+        (pl.col("bid").n_unique(), "count_distinct('bid')"),
+    ],
+)
+def test_aggregates_of_other_libraries_are_known(given: object, line: str) -> None:
+    for call in (tg.aggregate, lambda rows, **query: tg.Aggregate(rows.schema, **query)):
+        with pytest.raises(TypeError) as raised:
+            call(RIGHT, on="ts", size=5, aggs={"x": given})
+        assert str(raised.value).endswith(f'; write "x": tidegate.agg.{line}')
 
 
 def test_other_functions_are_guessed_or_listed() -> None:

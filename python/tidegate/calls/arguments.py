@@ -160,8 +160,8 @@ def told_class(kind: type) -> type:
         named |= {name: schemas[name] for name in SCHEMAS & named.keys()}
         try:
             return kind.__new__(cls, *given, **named)
-        except TypeError:
-            error = of_unknown(kind, given, named)
+        except TypeError as raised:
+            error = of_unknown(kind, given, named) or with_remedy(raised, named)
             if error is None:
                 raise
         raise error
