@@ -43,6 +43,7 @@ __all__ = [
     "Distance",
     "Empty",
     "End",
+    "EpochUnit",
     "FixedOffset",
     "How",
     "IntervalNames",
@@ -55,9 +56,11 @@ __all__ = [
     "Parallelism",
     "ParquetFileLike",
     "Path",
+    "PythonRows",
     "ScannerLike",
     "Sink",
     "SourceStats",
+    "StartAndEnd",
     "StreamJoinStats",
     "Streams",
     "Table",
@@ -143,6 +146,11 @@ class BatchWriter(Protocol):
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
 """Any object that exports Arrow data."""
 
+PythonRows: TypeAlias = (
+    Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]] | Mapping[str, Sequence[Any]]
+)
+"""Rows as Python objects: a list of dicts or tuples, or a dict with a list for each column."""
+
 Path: TypeAlias = str | PathLike[str]
 """A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
 
@@ -170,6 +178,9 @@ For aggregation windows, a string may also be in calendar units, as in "1mo"."""
 Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
 """What an aggregation returns for windows without rows."""
 
+EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
+"""The unit of numbers that count the time since 1970."""
+
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 ]
@@ -181,7 +192,10 @@ Window: TypeAlias = "Length | Rows"
 Names: TypeAlias = str | tuple[str, str]
 """A column name used on both sides, or one name each for the left and right sides."""
 
-IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
+StartAndEnd: TypeAlias = "tuple[str | Expr, str | Expr]"
+"""The columns, or expressions, with the start and the end of a side's rows."""
+
+IntervalNames: TypeAlias = "StartAndEnd | tuple[StartAndEnd, StartAndEnd]"
 """The start and end columns of both sides, or one pair of names per side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]

@@ -614,6 +614,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -706,6 +707,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        open_ends: Whether a bound that is given as an expression and is null means that there is no
+            bound. Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -773,6 +776,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -847,6 +851,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        open_ends: Whether a bound that is given as an expression and is null means that there is no
+            bound. Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -910,6 +916,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -922,7 +929,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end does not match any row.
+    `<` replaces `<=`. A row with a null start or end does not match any row, unless `open_ends` is
+    true.
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
     long intervals do not slow down the other rows. At selected points in time, the join lists the
@@ -960,6 +968,14 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'alarm': ['A', 'B', 'C'], 'jobs': [3, 2, 1]}
 
+        A job that has not ended:
+
+        >>> running = pa.table({"start": [40], "end": pa.array([None], pa.int64()), "job": ["w"]})
+        >>> tg.overlap_join(
+        ...     alarms, running, on=("start", "end"), open_ends=True, columns=["alarm", "job"]
+        ... ).to_pydict()
+        {'alarm': ['C'], 'job': ['w']}
+
         Points in intervals:
 
         >>> readings = pa.table({"ts": [13, 40], "value": [1.5, 2.5]})
@@ -981,7 +997,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
-            A row with a null start or end does not match any row.
+            Instead of a name, `on` accepts an expression over `tidegate.row` columns, or its SQL
+            text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1001,6 +1018,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             intervals include their ends, so two intervals that merely touch also overlap. `left`:
             intervals exclude their ends, so intervals that touch do not overlap, and empty
             intervals do not overlap any interval.
+        open_ends: Whether a null start means that the interval has always been open, and a null end
+            that it remains open forever. Otherwise, a row with a null start or end does not match
+            any row. If a side has a single time column, a null time does not match any row in
+            either case.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1060,6 +1081,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -1073,7 +1095,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end does not match any row.
+    `<` replaces `<=`. A row with a null start or end does not match any row, unless `open_ends` is
+    true.
 
     Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
@@ -1097,7 +1120,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
-            A row with a null start or end does not match any row.
+            Instead of a name, `on` accepts an expression over `tidegate.row` columns, or its SQL
+            text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1117,6 +1141,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             intervals include their ends, so two intervals that merely touch also overlap. `left`:
             intervals exclude their ends, so intervals that touch do not overlap, and empty
             intervals do not overlap any interval.
+        open_ends: Whether a null start means that the interval has always been open, and a null end
+            that it remains open forever. Otherwise, a row with a null start or end does not match
+            any row. If a side has a single time column, a null time does not match any row in
+            either case.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.

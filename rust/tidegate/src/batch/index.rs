@@ -7,13 +7,13 @@ use tidegate_operators::overlap::{OverlapRule, overlapping_rows_in, overlaps_in}
 use tidegate_operators::rows::Interval;
 
 use super::join::{Candidates, FoundPairs};
-use crate::Result;
 use crate::columns::index::{IndexFit, TableIndex};
 use crate::columns::intervals::Intervals;
 use crate::columns::table::Table;
 use crate::columns::time::{self, Unit};
 use crate::query::options::JoinPlan;
 use crate::query::overlap::OverlapPlan;
+use crate::{Error, Result};
 
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
@@ -96,14 +96,23 @@ fn overlap_sides<'a>(
     plan: &OverlapPlan,
     driver: &Driver,
 ) -> Result<(IndexFit<'a>, Option<Intervals>)> {
-    let [of_left, (start, end)] = plan.columns;
+    let [of_left, of_right] = &plan.columns;
+    let Some((start, end)) = of_right.stored() else {
+        return Err(Error::schema(
+            "right: an index is on columns, but `on` computes the start or the end; add it to the \
+             table as a column, and build the index on this column",
+        ));
+    };
+    index.check_open_ends(of_right.are_open)?;
     let mut fit = index.fit(tables, ((start, Some(end)), plan.unit), &plan.join.keys, driver)?;
-    let times = |column| time::times_or_nulls(tables.0, column, plan.unit);
-    let (Ok(starts), Ok(ends)) = (times(of_left.0), times(of_left.1)) else {
+    let columns = of_left.of(tables.0)?;
+    let times = |column| time::times_or_nulls(&columns, column, plan.unit);
+    let (Ok(starts), Ok(ends)) = (times(0), times(1)) else {
         return Ok((fit, None));
     };
-    let rule = (plan.least, plan.unit);
-    let left = Intervals::of(tables.0, of_left, [starts, ends], rule, driver)?;
+    let rule = (plan.least, of_left.are_open, plan.unit);
+    let names = (tables.0.name(), of_left.names());
+    let left = Intervals::of(names, [starts, ends], rule, driver)?;
     fit.leave_out(&left.without, tables.0.rows());
     Ok((fit, Some(left)))
 }

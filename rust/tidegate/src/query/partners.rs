@@ -57,6 +57,7 @@ use crate::{Error, Result, shown};
 ///     lower: Some(Bound::Steps(-2).into()),
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     options,
 /// };
 /// let (name, columns) = ("bid".to_owned(), vec!["bid".to_owned()]);

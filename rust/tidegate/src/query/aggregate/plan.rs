@@ -169,7 +169,7 @@ impl AggregatePlan {
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = common_unit(tables, &fields)?;
         let (span, described) = span(query, unit, &fields)?;
-        let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut names: Vec<(&str, &'static str)> = Vec::new();
         let mut known = HashSet::new();
         let of_aggregates = query
             .aggregates
@@ -419,9 +419,9 @@ fn fill_plan(
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],
-    names: &[(&str, &str)],
+    names: &[(&str, &'static str)],
 ) -> Result<Schema> {
-    let field = |&(name, role): &(&str, &str)| {
+    let field = |&(name, role): &(&str, &'static str)| {
         let owned = tables
             .iter()
             .zip(columns)
