@@ -1,4 +1,4 @@
-"""Names of aggregate functions in other libraries, with the tidegate equivalents."""
+"""Names of aggregate functions and joins in other libraries, with the tidegate equivalents."""
 
 INSTEAD = {
     "avg": "mean(column)",
@@ -57,3 +57,13 @@ INSTEAD = {
     "kurtosis": "udf(function, column), because there is no native one",
 }
 """For each name, the call of a function in `tidegate.agg`."""
+
+HOW = {
+    "outer": "full",
+    "fullouter": "full",
+    "leftouter": "left",
+    "rightouter": "right",
+    "leftsemi": "semi",
+    "leftanti": "anti",
+}
+"""For each value of `how` in other libraries, the value to use here."""

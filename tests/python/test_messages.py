@@ -169,6 +169,31 @@ def test_other_functions_are_guessed_or_listed() -> None:
 
 
 MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
+    "a join type that is a number": (
+        lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, how=3),
+        TypeError,
+        ["how: expected one of 'inner', 'left', 'right', 'full', 'semi', 'anti', got 3"],
+    ),
+    "a flag that is a word": (
+        lambda: tg.asof_join(LEFT, RIGHT, on="ts", allow_exact_matches="yes"),
+        TypeError,
+        ["allow_exact_matches: expected True or False, got 'yes'"],
+    ),
+    "a time without its name": (
+        lambda: tg.Index(RIGHT, on="ts").expire(2),
+        TypeError,
+        ["expire() takes no arguments without a name, but got 1 more; write before=2"],
+    ),
+    "a number to verify": (
+        lambda: tg.open_index("quotes.index", verify=3),
+        TypeError,
+        ["verify: expected True or False, got 3"],
+    ),
+    "a folder as an index": (
+        lambda: tg.open_index("."),
+        tg.StateError,
+        ["'.' is a folder, expected a file that Index.save has written"],
+    ),
     "a left column in aggs": (
         lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, aggs={"p": tg.agg.mean("price")}),
         tg.SchemaError,
@@ -325,3 +350,11 @@ def test_the_cast_of_a_time_can_be_copied(library: str, call_of: str, kind: str)
     names = {"left": given, "rows": given, "numpy": numpy, "pandas": pandas, "polars": polars}
     fixed = eval(line, names | {"pyarrow": pyarrow})  # noqa: S307 - a line of this package
     assert called(fixed) == times.to_pylist()
+
+
+def test_a_join_type_of_sql_on_the_command_line() -> None:
+    shown = run("join", "a.csv", "b.csv", "--on", "ts", "--how", "full_outer", "-o", "c.csv")
+    assert shown.exit_code == 2
+    assert "'full_outer' is not one of inner, left, right, full, semi, anti; write full" in (
+        shown.output
+    )
