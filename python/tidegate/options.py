@@ -89,7 +89,7 @@ class Option:
         Example:
             >>> from tidegate.options import options_of
             >>> [option.name for option in options_of("merge")]
-            ['streams', 'on', 'lateness', 'threads', 'memory_limit']
+            ['streams', 'on', 'lateness', 'progress', 'threads', 'memory_limit']
         """
         function = name.removesuffix("_batches")
         form = "batches" if name != function else "one table"
@@ -1376,6 +1376,17 @@ OPTIONS: tuple[Option, ...] = (
         only `auto` is allowed.
         """,
         default="'auto'",
+    ),
+    Option(
+        "progress",
+        "Reports",
+        (*JOINS, "aggregate", "merge"),
+        """
+        True shows a bar with tqdm or rich, if one of them is installed. A function is called with a
+        `tidegate.types.Progress` when the call begins, after each batch of the result, and at the
+        end.
+        """,
+        default="False",
     ),
     Option(
         "algorithm",

@@ -8,6 +8,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
+    NamedTuple,
     NotRequired,
     Protocol,
     TypeAlias,
@@ -56,7 +57,9 @@ __all__ = [
     "Parallelism",
     "ParquetFileLike",
     "Path",
+    "Progress",
     "PythonRows",
+    "Reports",
     "ScannerLike",
     "Sink",
     "SourceStats",
@@ -180,6 +183,23 @@ Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
 
 EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
 """The unit of numbers that count the time since 1970."""
+
+
+class Progress(NamedTuple):
+    """How far a call has progressed."""
+
+    done: int
+    """The approximate number of left rows of a join, or of input rows, that have been processed."""
+
+    total: int | None
+    """The number of these rows; None if it is not known yet."""
+
+    rows: int
+    """The number of result rows so far."""
+
+
+Reports: TypeAlias = "bool | Callable[[Progress], object]"
+"""Whether to show the progress of a call as a bar, or the function to call with it."""
 
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"

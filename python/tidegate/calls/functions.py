@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Length,
         Names,
         OperatorStats,
+        Reports,
         Strategy,
         Streams,
         Table,
@@ -70,6 +71,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -136,6 +138,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -197,6 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -252,6 +258,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -309,6 +318,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -411,6 +421,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -479,6 +492,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -562,6 +576,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -618,6 +635,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -716,6 +734,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -780,6 +801,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -860,6 +882,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -920,6 +945,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1029,6 +1055,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1085,6 +1114,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1152,6 +1182,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -1205,6 +1238,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1291,6 +1325,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1347,6 +1384,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1412,6 +1450,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -1469,6 +1510,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1553,6 +1595,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1621,6 +1666,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1699,6 +1745,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1736,11 +1785,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
 
 @told
-def merge(
+def merge(  # noqa: PLR0913 - the arguments of the call
     streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
+    progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
 ) -> pa.Table:
@@ -1770,6 +1820,9 @@ def merge(
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
@@ -1791,15 +1844,16 @@ def merge(
         The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
-    return merges.table(streams, on, lateness, threads, memory_limit)
+    return merges.table(streams, on, lateness, threads, memory_limit, progress)
 
 
 @told
-def merge_batches(
+def merge_batches(  # noqa: PLR0913 - the arguments of the call
     streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
+    progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
 ) -> BatchReader[OperatorStats]:
@@ -1824,6 +1878,9 @@ def merge_batches(
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
@@ -1848,7 +1905,7 @@ def merge_batches(
         rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
-    return merges.batches(streams, on, lateness, threads, memory_limit)
+    return merges.batches(streams, on, lateness, threads, memory_limit, progress)
 
 
 @told
