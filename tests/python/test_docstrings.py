@@ -118,7 +118,7 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 
 
 def test_a_block_without_a_result_runs_elsewhere():
-    """These blocks run in the tests of hosts, Spark clusters and Spark streams."""
+    """These blocks run in the tests of hosts, Spark clusters, Spark streams and plots."""
     silent = {
         name: [block for _, block in blocks(page) if ">>>" not in block]
         for name, page in pages().items()
@@ -131,6 +131,7 @@ def test_a_block_without_a_result_runs_elsewhere():
     assert "observedMetrics" in progress
     assert "def total" in total
     assert "names.parquet" in with_a_table
+    assert "import matplotlib" in silent.pop("docs/plots.md")[1]
     of_hosts = silent.pop("docs/any-cluster.md")
     assert all(
         "import ray" in block or "import dask" in block or "from dask" in block
