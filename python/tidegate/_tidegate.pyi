@@ -46,6 +46,7 @@ from tidegate.types import (
     ClosedEnds,
     Empty,
     End,
+    EpochUnit,
     How,
     IntervalNames,
     JoinStats,
@@ -54,6 +55,7 @@ from tidegate.types import (
     Names,
     OperatorStats,
     Parallelism,
+    PythonRows,
     Sink,
     Strategy,
     StreamJoinStats,
@@ -326,9 +328,10 @@ class Source:
 
     def push(
         self,
-        data: ArrowSource | Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]],
+        data: ArrowSource | PythonRows,
         *,
         extra: Literal["error", "ignore"] = "error",
+        unit: EpochUnit | None = None,
         block: bool | None = None,
     ) -> None:
         """Add rows.
@@ -354,14 +357,18 @@ class Source:
 
         Args:
             data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
-                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
-                in schema order. Types may differ from the schema if every value can be converted
-                exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. Times may be
-                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
-                Python float is rounded if the column has a lower precision.
+                pandas or polars DataFrame, a list of dicts or tuples, or a dict with a list for
+                each column. The values in tuples are in schema order. Types may differ from the
+                schema if every value can be converted exactly. Strings may have a different layout,
+                integers may have a different width, times may have a different unit, and floats may
+                be passed as integers. Times may be ISO 8601 strings, with a UTC offset if, and only
+                if, the column has a time zone. A Python float is rounded if the column has a lower
+                precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
+            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
+                A float counts as the shortest decimal that represents it. It must be a whole number
+                of the column's units. Arrow data has its own units, so it does not accept `unit`.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread is running the operator (`Operator.running`). Late rows occupy memory
@@ -386,6 +393,7 @@ class Source:
         text: bytes | bytearray | memoryview | str,
         *,
         extra: Literal["error", "ignore"] = "error",
+        unit: EpochUnit | None = None,
         block: bool | None = None,
     ) -> None:
         """Add rows from JSON text, such as a message from a broker.
@@ -406,9 +414,12 @@ class Source:
         Args:
             text: JSON objects, one per line, or a JSON array of objects, in UTF-8. Each object has
                 a value for each column. Times are ISO 8601 strings, with a UTC offset if, and only
-                if, the column has a time zone.
+                if, the column has a time zone, or numbers if `unit` is given.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
+            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
+                A float counts as the shortest decimal that represents it. It must be a whole number
+                of the column's units. Arrow data has its own units, so it does not accept `unit`.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread is running the operator (`Operator.running`). Late rows occupy memory
@@ -458,9 +469,10 @@ class Source:
 
     def push_async(
         self,
-        data: ArrowSource | Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]],
+        data: ArrowSource | PythonRows,
         *,
         extra: Literal["error", "ignore"] = "error",
+        unit: EpochUnit | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Add rows in asyncio code, waiting while `memory_limit` leaves no room for them.
 
@@ -483,14 +495,18 @@ class Source:
 
         Args:
             data: Rows that have the columns of the operator's schema, in any order: Arrow data, a
-                pandas or polars DataFrame, or a list of dicts or tuples. The values in tuples are
-                in schema order. Types may differ from the schema if every value can be converted
-                exactly. Strings may have a different layout, integers may have a different width,
-                times may have a different unit, and floats may be passed as integers. Times may be
-                ISO 8601 strings, with a UTC offset if, and only if, the column has a time zone. A
-                Python float is rounded if the column has a lower precision.
+                pandas or polars DataFrame, a list of dicts or tuples, or a dict with a list for
+                each column. The values in tuples are in schema order. Types may differ from the
+                schema if every value can be converted exactly. Strings may have a different layout,
+                integers may have a different width, times may have a different unit, and floats may
+                be passed as integers. Times may be ISO 8601 strings, with a UTC offset if, and only
+                if, the column has a time zone. A Python float is rounded if the column has a lower
+                precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
+            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
+                A float counts as the shortest decimal that represents it. It must be a whole number
+                of the column's units. Arrow data has its own units, so it does not accept `unit`.
 
         Raises:
             SchemaError: A column is missing or not in the schema, or the kind of its type differs.
@@ -3069,12 +3085,15 @@ class Index:
         table: The rows, which can be Arrow data, a path or a list of paths, a lazy frame or a dict
             of arrays. They must not change afterwards.
         on: The time column, or a pair with the start and end columns for `overlap_join`. A row with
-            a null start or end does not match any row.
+            a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name or a list of names. None means that the joins have no keys.
         keep: The age at which rows expire, relative to the latest row: a timedelta, a numpy
             timedelta64, a string such as "1h", or an integer if times are integers. Rows with a
             start and an end expire when they end this long before the latest start. None keeps all
             rows.
+        open_ends: Whether a null start or end means that the interval is open, as in
+            `overlap_join`. Joins with the index must have the same `open_ends`. Rows without an end
+            never expire.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
 
     Raises:
@@ -3091,6 +3110,7 @@ class Index:
         on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
         keep: Bound = None,
+        open_ends: bool = False,
         threads: int | None = None,
     ) -> Self: ...
     def append(self, table: Table) -> None:
@@ -3355,6 +3375,7 @@ def interval_join_query(
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -3372,6 +3393,7 @@ def overlap_join_query(
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidegate.types import Length
+
 __all__ = [
     "Aggregate",
     "Udf",
@@ -57,6 +59,7 @@ __all__ = [
     "count",
     "count_distinct",
     "covar",
+    "ewm_mean",
     "first",
     "last",
     "max",
@@ -67,6 +70,8 @@ __all__ = [
     "quantile",
     "std",
     "sum",
+    "time_weighted_mean",
+    "top",
     "udf",
     "var",
     "weighted_mean",
@@ -83,6 +88,8 @@ Function: TypeAlias = Literal[
     "var",
     "std",
     "weighted_mean",
+    "time_weighted_mean",
+    "ewm_mean",
     "product",
     "any",
     "all",
@@ -94,6 +101,7 @@ Function: TypeAlias = Literal[
     "quantile",
     "count_distinct",
     "collect",
+    "top",
     "udf",
 ]
 """The name of a function."""
@@ -176,6 +184,8 @@ class Aggregate:
     interpolation: Interpolation | None = None
     inputs: tuple[str, ...] = ()
     udf: Udf | None = None
+    n: int | None = None
+    half_life: Length | None = None
 
     def __post_init__(self) -> None:
         for name in (self.column, self.second, *self.inputs):
@@ -190,6 +200,10 @@ class Aggregate:
         if self.function == "quantile" and None in {self.column, self.share, self.interpolation}:
             message = "quantile: expected a column and a share; write "
             message += "tidegate.agg.quantile(column, share)"
+            raise ValueError(message)
+        if self.function == "top" and self.n is None:
+            message = "top: expected a column and a number of rows; write "
+            message += "tidegate.agg.top(column, 3)"
             raise ValueError(message)
 
     @property
@@ -233,11 +247,12 @@ def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Add up the values.
 
     The result type is int64 for signed integers, uint64 for unsigned integers, decimal128(38) for
-    decimals, and float64 for floats. Integers and decimals are added exactly. If a sum does not fit
-    into its type, an error that names the window is raised.
+    decimals, and float64 for floats. Integers and decimals are added exactly. The sum of booleans
+    is the number of true values, as int64. The sum of durations is a duration of the same type. If
+    a sum does not fit into its type, an error that names the window is raised.
 
     Args:
-        column: A column of numbers.
+        column: A column of numbers, durations or booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
 
@@ -251,8 +266,11 @@ def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
 def mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the mean of the values, as float64.
 
+    The mean of booleans is the share of true values. The mean of durations is a duration of the
+    same type, rounded to the nearest unit of this type. Halves are rounded away from zero.
+
     Args:
-        column: A column of numbers.
+        column: A column of numbers, durations or booleans.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text.
     """
@@ -287,26 +305,48 @@ def max(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("max", column, where)
 
 
-def first(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def first(column: Column, n: int | None = None, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value (possibly null) from the first row in order of time, stream and position.
 
+    With `n`, return a list of the values from the first `n` rows, in row order. The list is
+    shorter if there are fewer rows, and null if there are none. `tidegate.Aggregate` then keeps all
+    rows until their windows are complete.
+
     Args:
         column: A column of any type.
+        n: The maximum length of the list. None returns a single value instead of a list.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
+        >>> aggs = {"x": tidegate.agg.first("x", 2)}
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["x"].to_pylist()
+        [[5, 6], [8]]
     """
-    return _aggregate("first", column, where)
+    return _aggregate("first", column, where, n=n)
 
 
-def last(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+def last(column: Column, n: int | None = None, *, where: Expr | str | None = None) -> Aggregate:
     """Return the value (possibly null) from the last row in order of time, stream and position.
 
+    With `n`, return a list of the values from the last `n` rows, in row order. The list is
+    shorter if there are fewer rows, and null if there are none. `tidegate.Aggregate` then keeps all
+    rows until their windows are complete.
+
     Args:
         column: A column of any type.
+        n: The maximum length of the list. None returns a single value instead of a list.
         where: A condition that selects the rows to include, as an expression over `tidegate.row`
             columns or as SQL text. `"price IS NOT NULL"` skips nulls.
+
+    Example:
+        >>> rows = pa.table({"ts": [1, 2, 3, 7], "x": [5, 6, 7, 8]})
+        >>> aggs = {"x": tidegate.agg.last("x", 2)}
+        >>> tidegate.aggregate(rows, on="ts", size=5, aggs=aggs)["x"].to_pylist()
+        [[6, 7], [8]]
     """
-    return _aggregate("last", column, where)
+    return _aggregate("last", column, where, n=n)
 
 
 def var(column: Column, *, where: Expr | str | None = None) -> Aggregate:
@@ -355,6 +395,54 @@ def weighted_mean(column: Column, weights: Column, *, where: Expr | str | None =
         [11.0]
     """
     return _aggregate("weighted_mean", column, where, weights)
+
+
+def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the mean of the values, weighted by the time for which each value holds, as float64.
+
+    A value holds until the next row, and the last value until the end of the window. The time
+    before the first row does not count. In the `aggs` of an interval join, the last value holds
+    until the upper end of the interval, which must be a duration or an integer. With
+    `prevailing=True`, the value that prevails at the lower end holds from there on. Rows with a
+    null value are ignored, so the previous value continues to hold. If the values hold for no time,
+    the result is the last value.
+
+    Args:
+        column: A column of numbers.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
+
+    Example:
+        >>> quotes = pa.table({"ts": [0, 8], "bid": [10.0, 20.0]})
+        >>> aggs = {"bid": tidegate.agg.time_weighted_mean("bid")}
+        >>> tidegate.aggregate(quotes, on="ts", size=10, aggs=aggs)["bid"].to_pylist()
+        [12.0]
+    """
+    return _aggregate("time_weighted_mean", column, where)
+
+
+def ewm_mean(column: Column, half_life: Length, *, where: Expr | str | None = None) -> Aggregate:
+    """Compute the exponentially weighted mean of the values, as float64.
+
+    A row's weight halves with each half-life before the last row. The weights depend on times, not
+    on the number of rows, like those of `ewm(halflife=..., times=...)` in pandas. In joins, the
+    function is available in the `aggs` of interval joins. Rows with a null value are ignored.
+
+    Args:
+        column: A column of numbers.
+        half_life: The time in which a weight halves: a duration such as `"5m"`, or an integer if
+            the times are integers.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
+
+    Example:
+        >>> trades = pa.table({"ts": [0, 10], "price": [4.0, 1.0]})
+        >>> aggs = {"price": tidegate.agg.ewm_mean("price", 10)}
+        >>> tidegate.aggregate(trades, on="ts", size=20, aggs=aggs)["price"].to_pylist()
+        [2.0]
+    """
+    condition = None if where is None else str(where)
+    return Aggregate("ewm_mean", _text(column), condition, half_life=half_life)
 
 
 def arg_min(column: Column, by: Column, *, where: Expr | str | None = None) -> Aggregate:
@@ -512,6 +600,36 @@ def collect(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     return _aggregate("collect", column, where)
 
 
+def top(
+    column: Column, n: int, *, by: Column | None = None, where: Expr | str | None = None
+) -> Aggregate:
+    """Return a list of values from the rows with the largest values of `by`, largest first.
+
+    Rows with equal values of `by` are in row order, and the earliest of them are used. The list is
+    shorter if there are fewer rows, and null if there are none. Rows in which `by` is null are
+    ignored. NaN is larger than any other float. To list the rows with the smallest numbers, negate
+    `by`. `tidegate.Aggregate` keeps all rows until their windows are complete.
+
+    Args:
+        column: A column of any type.
+        n: The maximum length of the list.
+        by: A column of numbers, times, booleans, strings or binary values. The default is `column`.
+        where: A condition that selects the rows to include, as an expression over `tidegate.row`
+            columns or as SQL text.
+
+    Example:
+        >>> trades = pa.table({"ts": [1, 2, 3], "venue": ["N", "Q", "B"], "size": [10, 30, 20]})
+        >>> aggs = {
+        ...     "sizes": tidegate.agg.top("size", 2),
+        ...     "smallest": tidegate.agg.top("venue", 2, by=-tidegate.row.size),
+        ... }
+        >>> found = tidegate.aggregate(trades, on="ts", size=5, aggs=aggs)
+        >>> found.select(["sizes", "smallest"]).to_pylist()
+        [{'sizes': [30, 20], 'smallest': ['N', 'B']}]
+    """
+    return _aggregate("top", column, where, column if by is None else by, n=n)
+
+
 def udf(
     function: Callable[..., object],
     inputs: Column | Sequence[Column],
@@ -599,10 +717,11 @@ def _aggregate(
     column: Column | None,
     where: Expr | str | None,
     second: Column | None = None,
+    n: int | None = None,
 ) -> Aggregate:
     condition = None if where is None else str(where)
     name, other = (None if one is None else _text(one) for one in (column, second))
-    return Aggregate(function, name, condition, other)
+    return Aggregate(function, name, condition, other, n=n)
 
 
 def _text(column: Column) -> str:

@@ -89,7 +89,7 @@ class Option:
         Example:
             >>> from tidegate.options import options_of
             >>> [option.name for option in options_of("merge")]
-            ['streams', 'on', 'lateness', 'threads', 'memory_limit']
+            ['streams', 'on', 'lateness', 'progress', 'threads', 'memory_limit']
         """
         function = name.removesuffix("_batches")
         form = "batches" if name != function else "one table"
@@ -197,8 +197,9 @@ OPTIONS: tuple[Option, ...] = (
         The names of the start and end columns. If the names differ between the sides, give a pair
         of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a single
         time column, give its name twice. Each row on that side then matches the intervals that
-        contain its time. The columns must contain integers, dates or timestamps. A row with a null
-        start or end does not match any row.
+        contain its time. The columns must contain integers, dates or timestamps. Instead of a name,
+        `on` accepts an expression over `tidegate.row` columns, or its SQL text. A row with a null
+        start or end does not match any row, unless `open_ends` is true.
         """,
         command=OfCommand(
             "The start and end columns of both sides.",
@@ -354,7 +355,7 @@ OPTIONS: tuple[Option, ...] = (
         ("Index",),
         """
         The time column, or a pair with the start and end columns for `overlap_join`. A row with a
-        null start or end does not match any row.
+        null start or end does not match any row, unless `open_ends` is true.
         """,
         command=OfCommand(
             "The time column, or the start and end columns.",
@@ -384,6 +385,19 @@ OPTIONS: tuple[Option, ...] = (
         expire when they end this long before the latest start. None keeps all rows.
         """,
         default="None",
+    ),
+    Option(
+        "open_ends",
+        "bool",
+        ("Index",),
+        """
+        Whether a null start or end means that the interval is open, as in `overlap_join`. Joins
+        with the index must have the same `open_ends`. Rows without an end never expire.
+        """,
+        default="False",
+        command=OfCommand(
+            "A null start or end means that the interval has no start or end.", flag="--open-ends"
+        ),
     ),
     Option(
         "schema",
@@ -1030,6 +1044,57 @@ OPTIONS: tuple[Option, ...] = (
         command=OfCommand("both: intervals include their end; left: intervals exclude their end."),
     ),
     Option(
+        "open_ends",
+        "bool",
+        ("interval_join",),
+        """
+        Whether a bound that is given as an expression and is null means that there is no bound.
+        Otherwise, a row with a null bound does not match any row.
+        """,
+        default="False",
+        command=OfCommand(
+            "A computed --lower or --upper that is null means that there is no bound.",
+            flag="--open-ends",
+        ),
+    ),
+    Option(
+        "open_ends",
+        "bool",
+        ("spark.interval_join",),
+        """
+        Whether a bound that is given as an expression and is null means that there is no bound.
+        Otherwise, a row with a null bound does not match any row. `open_ends` requires tables,
+        whose rows are then divided only by key.
+        """,
+        default="False",
+    ),
+    Option(
+        "open_ends",
+        "bool",
+        ("overlap_join",),
+        """
+        Whether a null start means that the interval has always been open, and a null end that it
+        remains open forever. Otherwise, a row with a null start or end does not match any row. If a
+        side has a single time column, a null time does not match any row in either case.
+        """,
+        default="False",
+        command=OfCommand(
+            "A null start or end means that the interval has no start or end.", flag="--open-ends"
+        ),
+    ),
+    Option(
+        "open_ends",
+        "bool",
+        ("spark.overlap_join",),
+        """
+        Whether a null start means that the interval has always been open, and a null end that it
+        remains open forever. Otherwise, a row with a null start or end does not match any row. If a
+        side has a single time column, a null time does not match any row in either case. With
+        `open_ends`, rows are divided only by key.
+        """,
+        default="False",
+    ),
+    Option(
         "prevailing",
         "bool",
         ("interval_join", "IntervalJoin"),
@@ -1311,6 +1376,17 @@ OPTIONS: tuple[Option, ...] = (
         only `auto` is allowed.
         """,
         default="'auto'",
+    ),
+    Option(
+        "progress",
+        "Reports",
+        (*JOINS, "aggregate", "merge"),
+        """
+        True shows a bar with tqdm or rich, if one of them is installed. A function is called with a
+        `tidegate.types.Progress` when the call begins, after each batch of the result, and at the
+        end.
+        """,
+        default="False",
     ),
     Option(
         "algorithm",

@@ -1,4 +1,4 @@
-"""Names of aggregate functions in other libraries, with the tidegate equivalents."""
+"""Names of aggregate functions and joins in other libraries, with the tidegate equivalents."""
 
 INSTEAD = {
     "avg": "mean(column)",
@@ -41,9 +41,29 @@ INSTEAD = {
     "cov": "covar(column, other)",
     "covar_samp": "covar(column, other)",
     "correlation": "corr(column, other)",
+    "twap": "time_weighted_mean(column)",
+    "time_weighted_average": "time_weighted_mean(column)",
+    "ewma": "ewm_mean(column, half_life)",
+    "ewm": "ewm_mean(column, half_life)",
+    "ewm_mean_by": "ewm_mean(column, half_life)",
+    "top_k": "top(column, n)",
+    "topk": "top(column, n)",
+    "nlargest": "top(column, n)",
+    "head": "first(column, n)",
+    "tail": "last(column, n)",
     "ohlc": "first, max, min and last, one per column of the result",
     "mode": "udf(function, column), because there is no native one",
     "skew": "udf(function, column), because there is no native one",
     "kurtosis": "udf(function, column), because there is no native one",
 }
 """For each name, the call of a function in `tidegate.agg`."""
+
+HOW = {
+    "outer": "full",
+    "fullouter": "full",
+    "leftouter": "left",
+    "rightouter": "right",
+    "leftsemi": "semi",
+    "leftanti": "anti",
+}
+"""For each value of `how` in other libraries, the value to use here."""

@@ -8,6 +8,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
+    NamedTuple,
     NotRequired,
     Protocol,
     TypeAlias,
@@ -43,6 +44,7 @@ __all__ = [
     "Distance",
     "Empty",
     "End",
+    "EpochUnit",
     "FixedOffset",
     "How",
     "IntervalNames",
@@ -55,9 +57,13 @@ __all__ = [
     "Parallelism",
     "ParquetFileLike",
     "Path",
+    "Progress",
+    "PythonRows",
+    "Reports",
     "ScannerLike",
     "Sink",
     "SourceStats",
+    "StartAndEnd",
     "StreamJoinStats",
     "Streams",
     "Table",
@@ -143,6 +149,11 @@ class BatchWriter(Protocol):
 ArrowSource: TypeAlias = ArrowStreamExportable | ArrowArrayExportable
 """Any object that exports Arrow data."""
 
+PythonRows: TypeAlias = (
+    Sequence[Mapping[str, Any]] | Sequence[tuple[Any, ...]] | Mapping[str, Sequence[Any]]
+)
+"""Rows as Python objects: a list of dicts or tuples, or a dict with a list for each column."""
+
 Path: TypeAlias = str | PathLike[str]
 """A file, a folder, a pattern such as `trades/*.parquet`, or a URL such as `s3://bucket/day/`."""
 
@@ -170,6 +181,26 @@ For aggregation windows, a string may also be in calendar units, as in "1mo"."""
 Empty: TypeAlias = Literal["skip", "null", "zero", "last", "linear"]
 """What an aggregation returns for windows without rows."""
 
+EpochUnit: TypeAlias = Literal["s", "ms", "us", "ns"]
+"""The unit of numbers that count the time since 1970."""
+
+
+class Progress(NamedTuple):
+    """How far a call has progressed."""
+
+    done: int
+    """The approximate number of left rows of a join, or of input rows, that have been processed."""
+
+    total: int | None
+    """The number of these rows; None if it is not known yet."""
+
+    rows: int
+    """The number of result rows so far."""
+
+
+Reports: TypeAlias = "bool | Callable[[Progress], object]"
+"""Whether to show the progress of a call as a bar, or the function to call with it."""
+
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 ]
@@ -181,7 +212,10 @@ Window: TypeAlias = "Length | Rows"
 Names: TypeAlias = str | tuple[str, str]
 """A column name used on both sides, or one name each for the left and right sides."""
 
-IntervalNames: TypeAlias = tuple[str, str] | tuple[tuple[str, str], tuple[str, str]]
+StartAndEnd: TypeAlias = "tuple[str | Expr, str | Expr]"
+"""The columns, or expressions, with the start and the end of a side's rows."""
+
+IntervalNames: TypeAlias = "StartAndEnd | tuple[StartAndEnd, StartAndEnd]"
 """The start and end columns of both sides, or one pair of names per side."""
 
 KeyNames: TypeAlias = str | Sequence[Names] | Mapping[str, str]

@@ -49,8 +49,12 @@ CASES = [
     (tg.merge, {"onn": "ts"}, "has no argument onn; did you mean on?"),
     (tg.Index, {"on": "ts", "by_keys": "k"}, "Index() has no argument by_keys; write by='k'"),
     (tg.Index, {"time_column": "ts"}, "write on='ts'"),
-    (tg.Index, {"on": "ts", "lower": 0}, "its arguments are table, on, by, keep, threads"),
-    (tg.merge_batches, {"zzz": 1}, "its arguments are streams, on, lateness, threads"),
+    (
+        tg.Index,
+        {"on": "ts", "lower": 0},
+        "table, on, by, keep, open_ends, threads",
+    ),
+    (tg.merge_batches, {"zzz": 1}, "its arguments are streams, on, lateness, progress, threads"),
 ]
 
 

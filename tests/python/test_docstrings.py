@@ -118,7 +118,7 @@ def test_the_example_runs(place, tmp_path, monkeypatch):
 
 
 def test_a_block_without_a_result_runs_elsewhere():
-    """These blocks run in the tests of hosts, Spark clusters and Spark streams."""
+    """These blocks run in the tests of hosts, Spark clusters, Spark streams and plots."""
     silent = {
         name: [block for _, block in blocks(page) if ">>>" not in block]
         for name, page in pages().items()
@@ -131,6 +131,7 @@ def test_a_block_without_a_result_runs_elsewhere():
     assert "observedMetrics" in progress
     assert "def total" in total
     assert "names.parquet" in with_a_table
+    assert "import matplotlib" in silent.pop("docs/plots.md")[1]
     of_hosts = silent.pop("docs/any-cluster.md")
     assert all(
         "import ray" in block or "import dask" in block or "from dask" in block
@@ -152,6 +153,7 @@ SEVERAL_TEXTS = {
         "max_rows": (2, "batches may be returned before the error"),
         "memory_limit": (3, "joins, aggregations, merges"),
         "on": (4, "times of two inputs, values of a band, starts and ends, or one time"),
+        "open_ends": (2, "bounds of an interval, or starts and ends"),
         "streams": (2, "any Arrow data, or sorted streams"),
         "where": (2, "a condition on pairs, or on rows"),
     },
@@ -174,7 +176,9 @@ SEVERAL_TEXTS = {
         "where": (2, "a condition on pairs, or on rows"),
     },
     "agg.py": {
-        "column": (6, "each function accepts different types"),
+        "by": (2, "the default is the column itself, or there is none"),
+        "column": (7, "each function accepts different types"),
+        "n": (2, "the first and the last values may be single"),
         "where": (2, "the first and the last row may be null"),
     },
     "spark/joins.py": {
@@ -183,6 +187,7 @@ SEVERAL_TEXTS = {
         "columns": (2, "pairs, left rows with aggregates, or a row and its partner"),
         "how": (2, "an as-of join keeps only left rows"),
         "on": (3, "the times of two inputs, the values of a band, or starts and ends"),
+        "open_ends": (2, "bounds of an interval, or starts and ends"),
         "parallelism": (4, "slices of time or of values, or with only the nearest rows"),
         "partitions": (2, "the buckets of tables need not survive a restart"),
     },

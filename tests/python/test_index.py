@@ -63,9 +63,12 @@ def calls(chance: random.Random, kind: pa.DataType):
         "sum": tg.agg.sum("float"),
         "median": tg.agg.median("r"),
         "last": tg.agg.last("text"),
+        "some": tg.agg.last("r", 2),
     }
     prevailing = low is not None and chance.random() < 0.5
-    yield tg.interval_join, {**ends, "aggs": aggs, "prevailing": prevailing, "where": where}
+    timed = {} if high is None else {"mean": tg.agg.time_weighted_mean("float")}
+    of_each = {"aggs": {**aggs, **timed}, "prevailing": prevailing}
+    yield tg.interval_join, {**ends, **of_each, "where": where}
     yield tg.window_join, {"window": (length(3), length(5)), "aggs": aggs, "where": where}
     yield tg.window_join, {"window": (length(3), length(5)), "where": where, "how": how}
     yield (

@@ -146,3 +146,54 @@ def test_json_that_does_not_fit_is_named(data: Any, kind: type[Exception], said:
         merge.sources[0].push_json(data)
     assert said in str(raised.value)
     assert merge.stats()["rows_in"] == 0
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("of", ["s", "ms", "us", "ns"])
+def test_numbers_count_a_unit_since_1970(unit: Any, of: str) -> None:
+    schema = pa.schema([("ts", pa.timestamp(of, "UTC")), ("x", pa.int64())])
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+    chance = campaign.rng(f"epochs {unit} {of}")
+    # These times are whole numbers of both units.
+    step = 10 ** max(0, digits[unit] - digits[of])
+    given = sorted(chance.randrange(-(10**6), 10**6) * step for _ in range(40))
+    merge = tg.Merge(schema)
+    merge.sources[0].push({"ts": given, "x": list(range(40))}, unit=unit)
+    merge.sources[0].close()
+    found = [ts for batch in merge for ts in batch["ts"].cast(pa.int64()).to_pylist()]
+    shift = digits[of] - digits[unit]
+    assert found == [ts * 10**shift if shift >= 0 else ts // 10**-shift for ts in given]
+
+
+def test_floats_are_the_decimals_that_they_show() -> None:
+    schema = pa.schema([("ts", pa.timestamp("ms")), ("x", pa.int64())])
+    for rows in ([(1772442000.123, 1)], [{"ts": 1772442000.123, "x": 1}]):
+        merge = tg.Merge(schema)
+        merge.sources[0].push(rows, unit="s")
+        merge.sources[0].push_json('{"ts": 1772442000.124, "x": 2}', unit="s")
+        merge.sources[0].close()
+        times = [time for batch in merge for time in batch["ts"].cast(pa.int64()).to_pylist()]
+        assert times == [1772442000123, 1772442000124]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "error", "message"),
+    [
+        ({"ts": [1], "x": [1]}, {}, tg.TidegateError, r'needs a unit; write push\(rows, unit="s"'),
+        ([(0.0001, 1)], {"unit": "s"}, tg.TidegateError, "is not a whole number of ms since 1970"),
+        ([(float("inf"), 1)], {"unit": "s"}, tg.TidegateError, "row 0 of the list: inf is not"),
+        ([(1, 1)], {"unit": "minutes"}, tg.TidegateError, "unit must be one of s, ms, us, ns"),
+        (NAIVE.empty_table(), {"unit": "s"}, TypeError, "unit: the types of Arrow data have"),
+        ({"ts": 5, "x": 1}, {}, TypeError, r"value for `ts` is 5; write push\(\[row\]\)"),
+        ((5, 1), {}, TypeError, r"got a tuple; write push\(\[row\]\) for one row"),
+        ({"ts": [None]}, {}, tg.SchemaError, "the dict has no list for column `x`"),
+        ({"ts": [], "x": [], "y": []}, {}, tg.SchemaError, "a list for `y`, which is not a column"),
+        ({"ts": [1, 2], "x": [1]}, {}, tg.SchemaError, "`ts` has 2 values and `x` has 1"),
+    ],
+)
+def test_lists_and_numbers_that_do_not_fit(
+    data: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    merge = tg.Merge(NAIVE)
+    with pytest.raises(error, match=message):
+        merge.sources[0].push(data, **options)

@@ -8,6 +8,9 @@ import re
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -137,6 +140,26 @@ def test_functions_of_other_libraries_are_known(name: str, remedy: str) -> None:
     assert isinstance(getattr(tg.agg, function)(*numbers), tg.agg.Aggregate)
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (("bid", "mean"), "mean('bid')"),
+        (("bid", "nunique"), "count_distinct('bid')"),
+        (pd.NamedAgg("bid", "sum"), "sum('bid')"),
+        (("bid", np.max), "max('bid')"),
+        ("avg", "mean(column)"),
+        (sum, "sum(column)"),
+        (pl.col("bid").mean(), "mean('bid')"),
+        (pl.col("bid").n_unique(), "count_distinct('bid')"),
+    ],
+)
+def test_aggregates_of_other_libraries_are_known(given: object, line: str) -> None:
+    for call in (tg.aggregate, lambda rows, **query: tg.Aggregate(rows.schema, **query)):
+        with pytest.raises(TypeError) as raised:
+            call(RIGHT, on="ts", size=5, aggs={"x": given})
+        assert str(raised.value).endswith(f'; write "x": tidegate.agg.{line}')
+
+
 def test_other_functions_are_guessed_or_listed() -> None:
     with pytest.raises(AttributeError, match=r"did you mean median\?"):
         tg.agg.meddian  # noqa: B018 - raises
@@ -146,6 +169,31 @@ def test_other_functions_are_guessed_or_listed() -> None:
 
 
 MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
+    "a join type that is a number": (
+        lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, how=3),
+        TypeError,
+        ["how: expected one of 'inner', 'left', 'right', 'full', 'semi', 'anti', got 3"],
+    ),
+    "a flag that is a word": (
+        lambda: tg.asof_join(LEFT, RIGHT, on="ts", allow_exact_matches="yes"),
+        TypeError,
+        ["allow_exact_matches: expected True or False, got 'yes'"],
+    ),
+    "a time without its name": (
+        lambda: tg.Index(RIGHT, on="ts").expire(2),
+        TypeError,
+        ["expire() takes no arguments without a name, but got 1 more; write before=2"],
+    ),
+    "a number to verify": (
+        lambda: tg.open_index("quotes.index", verify=3),
+        TypeError,
+        ["verify: expected True or False, got 3"],
+    ),
+    "a folder as an index": (
+        lambda: tg.open_index("."),
+        tg.StateError,
+        ["'.' is a folder, expected a file that Index.save has written"],
+    ),
     "a left column in aggs": (
         lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, aggs={"p": tg.agg.mean("price")}),
         tg.SchemaError,
@@ -302,3 +350,11 @@ def test_the_cast_of_a_time_can_be_copied(library: str, call_of: str, kind: str)
     names = {"left": given, "rows": given, "numpy": numpy, "pandas": pandas, "polars": polars}
     fixed = eval(line, names | {"pyarrow": pyarrow})  # noqa: S307 - a line of this package
     assert called(fixed) == times.to_pylist()
+
+
+def test_a_join_type_of_sql_on_the_command_line() -> None:
+    shown = run("join", "a.csv", "b.csv", "--on", "ts", "--how", "full_outer", "-o", "c.csv")
+    assert shown.exit_code == 2
+    assert "'full_outer' is not one of inner, left, right, full, semi, anti; write full" in (
+        shown.output
+    )

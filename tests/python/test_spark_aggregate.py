@@ -35,6 +35,10 @@ ORDERED = {
     "std": agg.std("number"),
     "first": agg.first("name"),
     "last": agg.last("value", where="number <> 3"),
+    "lasts": agg.last("name", 2),
+    "top": agg.top("name", 2, by="value"),
+    "held": agg.time_weighted_mean("number"),
+    "flags": agg.mean("flag"),
 }
 
 

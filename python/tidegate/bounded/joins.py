@@ -103,6 +103,13 @@ class Reach:
     """The advice to include in the error about too many right rows within reach."""
 
 
+EXPRESSION_ENDS = (
+    "rows are divided by columns, but `on` computes the start or the end; add it to the table as a "
+    "column"
+)
+"""The problem, and the advice, if rows cannot be divided by an expression."""
+
+
 def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """Return a join's reach in time, and the columns that order its rows.
 
@@ -111,6 +118,14 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     """
     name = query.function
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
+    if query.arguments.get("open_ends"):
+        message = "memory_limit: with open_ends, a row without an end can match any later row, so "
+        message += "rows cannot be divided by time; omit memory_limit, or replace nulls with a "
+        message += "time after all others"
+        raise tidegate.TidegateError(message)
+    if name == "overlap_join" and plan.intervals is None:
+        message = f"memory_limit: {EXPRESSION_ENDS}, or omit memory_limit"
+        raise tidegate.TidegateError(message)
     if sides := plan.intervals:
         starts = (sides[0][0], sides[1][0])
         ends = (sides[0][1], sides[1][1])

@@ -8,6 +8,7 @@ from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_streams
 from tidegate.calls.merges import are_arrow
+from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 def table(arguments: dict[str, Any]) -> pa.Table:
     """Aggregate streams; `arguments` maps names to the arguments of the call."""
+    reports = reporting(arguments.pop("progress"), "aggregate")
     streams, query, limits = _taken(arguments, in_batches=False)
+    if reports is not None:
+        # Imported late, because it imports pyarrow.
+        from tidegate.calls import ways  # noqa: PLC0415
+
+        memory = None if limits is None else limits.memory
+        return reports.table(ways.aggregated_batches(query, streams, limits), memory)
     if limits is None and are_arrow(streams):
         check_streams(streams)
         return query.table(streams)
@@ -27,11 +35,13 @@ def table(arguments: dict[str, Any]) -> pa.Table:
 
 def batches(arguments: dict[str, Any]) -> _tidegate.BatchReader[dict[str, int]]:
     """Aggregate streams, batch by batch."""
+    reports = reporting(arguments.pop("progress"), "aggregate")
     streams, query, limits = _taken(arguments, in_batches=True)
     # Imported late, because it imports pyarrow.
     from tidegate.calls import ways  # noqa: PLC0415
 
-    return ways.aggregated_batches(query, streams, limits)
+    reader = ways.aggregated_batches(query, streams, limits)
+    return reader if reports is None else reports.batches(reader)
 
 
 def _taken(

@@ -117,7 +117,7 @@ def told(function: Function) -> Function:
             error = (
                 of_unknown(function, given, named)
                 or _of_column(named)
-                or with_remedy(raised, _inputs(function, given, named))
+                or with_remedy(raised, function.__name__, _inputs(function, given, named))
             )
             if error is None:
                 raise
@@ -160,8 +160,8 @@ def told_class(kind: type) -> type:
         named |= {name: schemas[name] for name in SCHEMAS & named.keys()}
         try:
             return kind.__new__(cls, *given, **named)
-        except TypeError:
-            error = of_unknown(kind, given, named)
+        except TypeError as raised:
+            error = of_unknown(kind, given, named) or with_remedy(raised, kind.__name__, named)
             if error is None:
                 raise
         raise error
@@ -334,13 +334,14 @@ def _of_positions(
     inputs = [one.name for one in known.values() if one.kind is not one.KEYWORD_ONLY]
     rest = [one for one in known if one not in inputs and one not in named]
     unnamed = given[len(inputs) :]
+    inputs = [one for one in inputs if one != "self"]
     if not unnamed or any(one.kind is one.VAR_POSITIONAL for one in known.values()):
         return None
     written = ", ".join(
         f"{argument}={_shown(value)}" for argument, value in zip(rest, unnamed, strict=False)
     )
-    message = f"{name}() takes only {' and '.join(inputs)} without a name, but got "
-    message += f"{len(unnamed)} more; write {written}"
+    only = f"only {' and '.join(inputs)}" if inputs else "no arguments"
+    message = f"{name}() takes {only} without a name, but got {len(unnamed)} more; write {written}"
     return TypeError(message)
 
 

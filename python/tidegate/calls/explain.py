@@ -35,6 +35,7 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
             given |= with_names_of(making, given["right"], given)
         left, right = given.pop("left"), given.pop("right")
         in_batches = function.__name__.endswith("_batches")
+        del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         return of_join(making(**given), left, right, limits, in_batches=in_batches)
@@ -94,6 +95,7 @@ def _of_aggregation(function: Callable[..., Any]) -> Planner:
         given = bound(function, inputs, arguments)
         streams = given.pop("streams")
         in_batches = function.__name__.endswith("_batches")
+        del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         query = _tidegate.AggregationQuery(**given)
@@ -175,6 +177,7 @@ def _of_merge(function: Callable[..., Any]) -> Planner:
         from tidegate.io.open_tables import is_path  # noqa: PLC0415
 
         given = bound(function, inputs, arguments)
+        del given["progress"]
         streams = given.pop("streams")
         if is_path(streams):
             every = streams_of_files(streams, STREAMED)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Length,
         Names,
         OperatorStats,
+        Reports,
         Strategy,
         Streams,
         Table,
@@ -70,6 +71,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -136,6 +138,9 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -197,6 +202,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -252,6 +258,9 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -309,6 +318,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -411,6 +421,9 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -479,6 +492,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -562,6 +576,9 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -614,9 +631,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -706,6 +725,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        open_ends: Whether a bound that is given as an expression and is null means that there is no
+            bound. Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -713,6 +734,9 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -773,9 +797,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -847,6 +873,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        open_ends: Whether a bound that is given as an expression and is null means that there is no
+            bound. Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -854,6 +882,9 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -910,9 +941,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -922,7 +955,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end does not match any row.
+    `<` replaces `<=`. A row with a null start or end does not match any row, unless `open_ends` is
+    true.
 
     Neither the running time nor the memory grows with the product of the input sizes. A few very
     long intervals do not slow down the other rows. At selected points in time, the join lists the
@@ -960,6 +994,14 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         ... ).to_pydict()
         {'alarm': ['A', 'B', 'C'], 'jobs': [3, 2, 1]}
 
+        A job that has not ended:
+
+        >>> running = pa.table({"start": [40], "end": pa.array([None], pa.int64()), "job": ["w"]})
+        >>> tg.overlap_join(
+        ...     alarms, running, on=("start", "end"), open_ends=True, columns=["alarm", "job"]
+        ... ).to_pydict()
+        {'alarm': ['C'], 'job': ['w']}
+
         Points in intervals:
 
         >>> readings = pa.table({"ts": [13, 40], "value": [1.5, 2.5]})
@@ -981,7 +1023,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
-            A row with a null start or end does not match any row.
+            Instead of a name, `on` accepts an expression over `tidegate.row` columns, or its SQL
+            text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1001,6 +1044,10 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             intervals include their ends, so two intervals that merely touch also overlap. `left`:
             intervals exclude their ends, so intervals that touch do not overlap, and empty
             intervals do not overlap any interval.
+        open_ends: Whether a null start means that the interval has always been open, and a null end
+            that it remains open forever. Otherwise, a row with a null start or end does not match
+            any row. If a side has a single time column, a null time does not match any row in
+            either case.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1008,6 +1055,9 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1060,9 +1110,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1073,7 +1125,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
 
     Each row has a start and an end. A left row `l` and a right row `r` match if
     `l.start <= r.end`, `r.start <= l.end`, `l.by == r.by`, and `where` holds. With `closed="left"`,
-    `<` replaces `<=`. A row with a null start or end does not match any row.
+    `<` replaces `<=`. A row with a null start or end does not match any row, unless `open_ends` is
+    true.
 
     Pairs are found as batches are produced, so the result may have more pairs than fit in memory.
 
@@ -1097,7 +1150,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             pair of names for each side, as in `(("ts", "ts"), ("start", "end"))`. If a side has a
             single time column, give its name twice. Each row on that side then matches the
             intervals that contain its time. The columns must contain integers, dates or timestamps.
-            A row with a null start or end does not match any row.
+            Instead of a name, `on` accepts an expression over `tidegate.row` columns, or its SQL
+            text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
             may match.
@@ -1117,6 +1171,10 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             intervals include their ends, so two intervals that merely touch also overlap. `left`:
             intervals exclude their ends, so intervals that touch do not overlap, and empty
             intervals do not overlap any interval.
+        open_ends: Whether a null start means that the interval has always been open, and a null end
+            that it remains open forever. Otherwise, a row with a null start or end does not match
+            any row. If a side has a single time column, a null time does not match any row in
+            either case.
         min_overlap: The minimum length of the overlap, as a timedelta, a numpy timedelta64, a
             string such as "5s", or an integer if the columns contain integers. If None, any overlap
             is sufficient, even a single point.
@@ -1124,6 +1182,9 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -1177,6 +1238,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1263,6 +1325,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1319,6 +1384,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1384,6 +1450,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit. If pairs are checked
             when batches are produced, as with `where`, you may receive some batches before an error
@@ -1441,6 +1510,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1525,6 +1595,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1593,6 +1666,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1671,6 +1745,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
@@ -1708,11 +1785,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 
 
 @told
-def merge(
+def merge(  # noqa: PLR0913 - the arguments of the call
     streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
+    progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
 ) -> pa.Table:
@@ -1742,6 +1820,9 @@ def merge(
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
@@ -1763,15 +1844,16 @@ def merge(
         The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
-    return merges.table(streams, on, lateness, threads, memory_limit)
+    return merges.table(streams, on, lateness, threads, memory_limit, progress)
 
 
 @told
-def merge_batches(
+def merge_batches(  # noqa: PLR0913 - the arguments of the call
     streams: Table | Iterable[Table],
     *,
     on: str = "ts",
     lateness: Bound = None,
+    progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
 ) -> BatchReader[OperatorStats]:
@@ -1796,6 +1878,9 @@ def merge_batches(
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         memory_limit: The maximum memory for rows that are held in addition to the streams
             themselves, as a number of bytes or a string such as "2GB". A result that is returned as
@@ -1820,7 +1905,7 @@ def merge_batches(
         rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
-    return merges.batches(streams, on, lateness, threads, memory_limit)
+    return merges.batches(streams, on, lateness, threads, memory_limit, progress)
 
 
 @told

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
+from tidegate._tidegate import StateError
 from tidegate.calls.arguments import told, told_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import date, datetime
     from typing import Self
 
+    import numpy as np
     import pyarrow as pa
 
     from tidegate.types import Bound, Table
@@ -35,18 +38,20 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
     None for an index that was built in memory."""
 
     @told_new
-    def __new__(  # noqa: D102 - as above
+    def __new__(  # noqa: D102, PLR0913 - as above; the arguments of the class
         cls,
         table: Table,
         *,
         on: str | tuple[str, str],
         by: str | Sequence[str] | None = None,
         keep: Bound = None,
+        open_ends: bool = False,
         threads: int | None = None,
     ) -> Self:
         keys = [by] if isinstance(by, str) else by
         rows = _arrow("table", table)
-        made = super().__new__(cls, rows, on=on, by=keys, keep=keep, threads=threads)
+        options: dict[str, Any] = {"keep": keep, "open_ends": open_ends, "threads": threads}
+        made = super().__new__(cls, rows, on=on, by=keys, **options)
         made._opened = None
         return made
 
@@ -54,6 +59,14 @@ class Index(_tidegate.Index):  # noqa: D101 - the native class has the docstring
         super().append(_arrow("table", table))
 
     append.__doc__ = _tidegate.Index.append.__doc__
+
+    @told
+    def expire(  # noqa: D102 - as above
+        self, *, before: int | datetime | date | np.datetime64
+    ) -> None:
+        super().expire(before=before)
+
+    expire.__doc__ = _tidegate.Index.expire.__doc__
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.path is None:
@@ -132,7 +145,13 @@ def open_index(
         StateError: The file does not contain an index, is damaged, or was written by a later
             version.
     """
+    if not isinstance(verify, bool):
+        message = f"verify: expected True or False, got {verify!r:.80}"
+        raise TypeError(message)
     place = Path(path).absolute()
+    if place.is_dir():
+        message = f"{os.fspath(path)!r} is a folder, expected a file that Index.save has written"
+        raise StateError(message)
     number = _tidegate.default_threads() if threads is None else threads
     found = _state_of(place)
     saved: Any = _tidegate.SavedIndex(place, verify, number)

@@ -8,6 +8,7 @@ from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_sides
 from tidegate.calls.index import with_names_of
+from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +27,13 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
         making: The native function that builds queries for this join.
         arguments: The arguments of the call by name.
     """
+    progress = arguments.pop("progress")
     left, right, limits = _taken(making, arguments, in_batches=False)
     query = making(**arguments)
+    reports = None if progress is False else reporting(progress, query.function)
+    if reports is not None:
+        memory = None if limits is None else limits.memory
+        return reports.table(_batches(query, left, right, limits), memory)
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         return query.table(left, right)
     # Imported late, because it imports pyarrow.
@@ -38,8 +44,20 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 
 def batches(making: Making, arguments: dict[str, Any]) -> _tidegate.BatchReader[JoinStats]:
     """Join two inputs, batch by batch; see `table` for the arguments."""
+    progress = arguments.pop("progress")
     left, right, limits = _taken(making, arguments, in_batches=True)
     query = making(**arguments)
+    reports = None if progress is False else reporting(progress, query.function)
+    reader = _batches(query, left, right, limits)
+    return reader if reports is None else reports.batches(reader)
+
+
+def _batches(
+    query: _tidegate.JoinQuery,
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    limits: Limits | None,
+) -> _tidegate.BatchReader[JoinStats]:
     if limits is None and _tidegate.is_arrow(left) and _tidegate.is_arrow(right):
         return query.batches(left, right)
     # Imported late, because it imports pyarrow.

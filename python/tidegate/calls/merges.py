@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.calls.distinct import check_streams
+from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidegate.types import Bound, Bytes, OperatorStats
+    from tidegate.types import Bound, Bytes, OperatorStats, Reports
 
 
-def table(
+def table(  # noqa: PLR0913, PLR0917 - the arguments of the call
     streams: Any,  # noqa: ANN401 - any streams
     on: str,
     lateness: Bound,
     threads: int | None,
     memory_limit: Bytes | None,
+    progress: Reports,
 ) -> pa.Table:
     """Merge streams into one table."""
     limit = _tidegate.byte_count("memory_limit", memory_limit)
+    reports = reporting(progress, "merge")
+    if reports is not None:
+        half = None if limit is None else limit // 2
+        return reports.table(batches(streams, on, lateness, threads, half, progress=False), limit)
     if limit is None and are_arrow(streams):
         check_streams(streams)
         return _tidegate.merge(streams, on=on, lateness=lateness, threads=threads)
@@ -30,20 +36,22 @@ def table(
     from tidegate.calls import inputs  # noqa: PLC0415
 
     if limit is not None:
-        reader = batches(streams, on, lateness, threads, limit // 2)
+        reader = batches(streams, on, lateness, threads, limit // 2, progress=False)
         return results.table(reader, limit, "merge_batches")
     rows = inputs.read_streams(inputs.streams_of_files(streams, inputs.WHOLE))
     return _tidegate.merge(rows, on=on, lateness=lateness, threads=threads)
 
 
-def batches(
+def batches(  # noqa: PLR0913, PLR0917 - the arguments of the call
     streams: Any,  # noqa: ANN401 - any streams
     on: str,
     lateness: Bound,
     threads: int | None,
     memory_limit: Bytes | None,
+    progress: Reports,
 ) -> _tidegate.BatchReader[OperatorStats]:
     """Merge streams, batch by batch."""
+    reports = reporting(progress, "merge")
     if not are_arrow(streams):
         # Imported late, because it imports pyarrow.
         from tidegate.calls import inputs  # noqa: PLC0415
@@ -51,9 +59,10 @@ def batches(
         opened = inputs.streams_of_files(streams, inputs.STREAMED)
         streams = [one if _tidegate.is_arrow(one) else one.batches() for one in opened]
     check_streams(streams)
-    return _tidegate.merge_batches(
+    reader = _tidegate.merge_batches(
         streams, on=on, lateness=lateness, threads=threads, memory_limit=memory_limit
     )
+    return reader if reports is None else reports.batches(reader)
 
 
 def are_arrow(streams: Any) -> bool:  # noqa: ANN401 - any streams

@@ -6,19 +6,25 @@ from typing import Any
 
 from tidegate._tidegate import SchemaError, TidegateError
 from tidegate.calls.casts import cast_of
+from tidegate.other_names import INSTEAD
 
 MIXED = re.compile(
     r"times with and without a time zone cannot be compared: "
     r"(left `.*` is (\w+), right `(.*)` is (\w+).*?); add a time zone to both"
 )
 OF_LEFT = re.compile(r"right: there is no column `([^`]+)`, which `aggs` names")
+OF_TYPE = re.compile(r"'(\w+)' object is not an instance of '(str|bool)'")
+NO_FUNCTION = re.compile(r"aggs: `(.*)`: expected a function such as [^;]*", re.DOTALL)
+POLARS = re.compile(r"""col\(["'](.+?)["']\)\.(\w+)\(""")
 SYNTAX = re.compile(r"(where|lower|upper)\b.*?`(.*)`: Expected: (.*) at Line", re.DOTALL)
+# The functions that are usual in other libraries, too, and that need only a column.
+FUNCTIONS = ("sum", "mean", "min", "max", "first", "last", "count", "var", "std", "median")
 # Words after which a condition cannot end.
 OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", "between")
 
 
-def with_remedy(error: Exception, inputs: Mapping[str, Any]) -> Exception | None:
-    """Return the error with advice, or None if its message is already complete."""
+def with_remedy(error: Exception, function: str, inputs: Mapping[str, Any]) -> Exception | None:  # noqa: PLR0911 - a kind of error a return
+    """Return a function's error with advice, or None if its message is already complete."""
     text = str(error)
     if isinstance(error, SchemaError) and (message := cast_of(text, inputs)) is not None:
         return SchemaError(message)
@@ -32,9 +38,57 @@ def with_remedy(error: Exception, inputs: Mapping[str, Any]) -> Exception | None
         message += f"milliseconds since 1970, write pandas.to_datetime({side}[...], unit='ms', "
         message += "utc=True), or cast them in pyarrow or polars"
         return SchemaError(message)
+    if (found := NO_FUNCTION.fullmatch(text)) and isinstance(inputs.get("aggs"), Mapping):
+        line = _function(inputs["aggs"].get(found[1]))
+        return TypeError(f'{text}; write "{found[1]}": tidegate.agg.{line}') if line else None
+    if isinstance(error, TypeError) and (found := OF_TYPE.fullmatch(text)):
+        return _of_type(found[1], found[2], function, inputs)
     if type(error) is TidegateError and (found := SYNTAX.search(text)):
         return TidegateError(f"{text}; {_syntax(found[2], found[3])}")
     return None
+
+
+def _of_type(
+    given: str, expected: str, function: str, inputs: Mapping[str, Any]
+) -> TypeError | None:
+    """Return an error with the name of the argument, which native code does not know."""
+    # Imported late, because only errors need the descriptions of all options.
+    from tidegate import types  # noqa: PLC0415
+    from tidegate.options import options_of  # noqa: PLC0415
+
+    for option in options_of(function.removesuffix("_batches")):
+        value, kind = inputs.get(option.name), option.type.removesuffix(" | None")
+        if type(value).__name__ != given:
+            continue
+        words = getattr(getattr(types, kind, None), "__args__", ())
+        wanted = ""
+        if expected == kind == "bool":
+            wanted = "True or False"
+        elif expected == "str" and words and all(isinstance(word, str) for word in words):
+            wanted = f"one of {', '.join(map(repr, words))}"
+        elif expected == kind == "str":
+            wanted = "a string"
+        if wanted:
+            return TypeError(f"{option.name}: expected {wanted}, got {value!r:.80}")
+    return None
+
+
+def _function(given: Any) -> str:  # noqa: ANN401 - any value
+    """Return the function call for an aggregate as other libraries write it, or ''.
+
+    Example:
+        >>> _function(("bid", "avg"))
+        "mean('bid')"
+    """
+    column, function = getattr(given, "column", None), getattr(given, "aggfunc", given)
+    if isinstance(given, tuple) and len(given) == 2:  # noqa: PLR2004 - a pair
+        column, function = given
+    if type(given).__module__.startswith("polars") and (found := POLARS.match(str(given))):
+        column, function = found[1], found[2]
+    # pandas also accepts functions such as `sum` and `numpy.mean`.
+    name = function if isinstance(function, str) else getattr(function, "__name__", "")
+    known = f"{name}(column)" if name in FUNCTIONS else INSTEAD.get(name, "")
+    return known if column is None else known.replace("column", repr(column), 1)
 
 
 def _syntax(condition: str, expected: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from tidegate._tidegate import AggregationQuery
-from tidegate.agg import Aggregate, Function, Interpolation, quantile
+from tidegate.agg import Aggregate, Function, Interpolation, ewm_mean, quantile, top
 from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
 from tidegate.io.open_tables import of_one_type
@@ -18,6 +18,14 @@ from tidegate.other_names import INSTEAD
 # The command line supports every function except `udf`, which needs Python code.
 NAMES = [name for name in get_args(Function) if name != "udf"]
 OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
+# These functions list the values of several rows if a number of rows follows the column.
+OF_SOME = ("first", "last")
+# The calls of functions with other parameters, for messages.
+WITH_PARAMETER = {
+    "quantile": "quantile(column, share) with a share such as 0.99",
+    "top": "top(column, n) or top(column, n, by) with a number of rows such as 3",
+    "ewm_mean": "ewm_mean(column, half_life) with a duration such as 5m",
+}
 
 FUNCTION = re.compile(r"(?s)\s*(\w+)\s*\(\s*(.*?)\s*\)\s*(?:where\s+(.+))?", re.IGNORECASE)
 
@@ -66,9 +74,11 @@ def function(text: str) -> Aggregate:
         message = f"{text!r:.80} is not a function; {_instead(word.lower(), column)}"
         raise ValueError(message)
     name = cast("Function", found[1].lower())
-    if name == "quantile":
-        return _quantile(text, found[2], found[3])
+    if name in WITH_PARAMETER:
+        return _with_parameter(name, text, found[2], found[3])
     column, second = found[2] or None, None
+    if name in OF_SOME and len(parts := _arguments(found[2])) > 1 and _is_count(parts[-1]):
+        return Aggregate(name, ", ".join(parts[:-1]), found[3], n=int(parts[-1]))
     if name in OF_TWO and column is not None and len(parts := _arguments(column)) > 1:
         column, second = parts[0], ", ".join(parts[1:])
     return Aggregate(name, column, found[3], second)
@@ -108,17 +118,25 @@ def _arguments(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _quantile(text: str, inside: str, where: str | None) -> Aggregate:
+def _is_count(text: str) -> bool:
+    return re.fullmatch(r"\d+", text) is not None
+
+
+def _with_parameter(name: str, text: str, inside: str, where: str | None) -> Aggregate:
+    """Parse a function whose second argument is a parameter instead of a column."""
     column, *parameters = _arguments(inside)
-    interpolation = parameters[1] if len(parameters) > 1 else "linear"
-    try:
-        if len(parameters) in (1, 2) and interpolation in get_args(Interpolation):
-            share = float(parameters[0])
-            how = cast("Interpolation", interpolation)
-            return quantile(column, share, interpolation=how, where=where)
-    except ValueError:
-        pass
-    message = f"expected quantile(column, share) with a share such as 0.99; got {text!r:.80}"
+    match name, parameters:
+        case "quantile", [share, *more] if len(more) <= 1:
+            how = more[0] if more else "linear"
+            if how in get_args(Interpolation) and re.fullmatch(r"[\d.eE+-]+", share):
+                method = cast("Interpolation", how)
+                return quantile(column, float(share), interpolation=method, where=where)
+        case "top", [n, *by] if _is_count(n):
+            return top(column, int(n), by=", ".join(by) or None, where=where)
+        case "ewm_mean", [half_life]:
+            steps = int(half_life) if _is_count(half_life) else half_life
+            return ewm_mean(column, steps, where=where)
+    message = f"expected {WITH_PARAMETER[name]}; got {text!r:.80}"
     raise ValueError(message)
 
 

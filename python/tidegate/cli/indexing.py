@@ -21,6 +21,7 @@ class Job:
     on: str | tuple[str, str]
     by: list[str] | None
     threads: int | None
+    open_ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
         rows: Any = rows_of("table", table, table.schema.names)
         bar.update()
         bar.set_postfix_str("group and sort")
-        index = tidegate.Index(rows, on=job.on, by=job.by, threads=job.threads)
+        options: dict[str, Any] = {"open_ends": job.open_ends, "threads": job.threads}
+        index = tidegate.Index(rows, on=job.on, by=job.by, **options)
         bar.update()
         bar.set_postfix_str("write")
         index.save(output.name)

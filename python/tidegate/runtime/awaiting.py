@@ -42,7 +42,7 @@ async def batches(operator: Any) -> AsyncIterator[pa.RecordBatch]:  # noqa: ANN4
         thread.shutdown(wait=False, cancel_futures=True)
 
 
-async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of Rust, any rows
+async def push(source: Any, data: Any, extra: str, unit: str | None) -> None:  # noqa: ANN401 - of Rust, any rows
     """Push rows, waiting until the memory limit leaves enough room for them.
 
     The rows are pushed between two waits, so a cancelled caller has pushed either all of them or
@@ -50,7 +50,7 @@ async def push(source: Any, data: Any, extra: str) -> None:  # noqa: ANN401 - of
     """
     while True:
         try:
-            source.push(data, extra=extra, block=False)
+            source.push(data, extra=extra, unit=unit, block=False)
         except MemoryLimitError:
             if not source._is_full():  # noqa: SLF001 - of Rust
                 raise

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegate.runtime.running import Running
-    from tidegate.types import Sink
+    from tidegate.types import EpochUnit, Sink
 
     Late = Callable[[pa.Table], object]
     Operator = _tidegate.Operator
@@ -104,11 +104,12 @@ def push_async(
     data: Any,  # noqa: ANN401 - any rows
     *,
     extra: Literal["error", "ignore"] = "error",
+    unit: EpochUnit | None = None,
 ) -> Awaitable[None]:
     """`Source.push_async`."""
     from tidegate.runtime.awaiting import push  # noqa: PLC0415 - see the top
 
-    return push(self, data, extra)
+    return push(self, data, extra, unit)
 
 
 def push_json(
@@ -116,21 +117,27 @@ def push_json(
     text: bytes | bytearray | memoryview | str,
     *,
     extra: Literal["error", "ignore"] = "error",
+    unit: EpochUnit | None = None,
     block: bool | None = None,
 ) -> None:
     """`Source.push_json`."""
     from tidegate.runtime.json_objects import rows_of  # noqa: PLC0415 - see the top
 
-    self.push(rows_of(text), extra=extra, block=block)
+    self.push(rows_of(text), extra=extra, unit=unit, block=block)
 
 
 def table_of_rows(
-    rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool
+    rows: Sequence[Any] | Mapping[str, Any],
+    schema: pa.Schema,
+    name: str,
+    *,
+    ignores_extra: bool,
+    unit: str | None = None,
 ) -> pa.Table:
-    """Convert dicts or tuples to a table."""
+    """Convert dicts, tuples or a dict of lists to a table."""
     from tidegate.runtime.rows import table  # noqa: PLC0415 - see the top
 
-    return table(rows, schema, name, ignores_extra=ignores_extra)
+    return table(rows, schema, name, ignores_extra=ignores_extra, unit=unit)
 
 
 def tell(kind: str, number: int, text: str) -> None:

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,19 +19,96 @@ from tidegate._tidegate import SchemaError, TidegateError
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def table(rows: Sequence[Any], schema: pa.Schema, name: str, *, ignores_extra: bool) -> pa.Table:
-    """Convert rows to a table. Tuples list their values in schema order.
+def table(
+    rows: Sequence[Any] | Mapping[str, Any],
+    schema: pa.Schema,
+    name: str,
+    *,
+    ignores_extra: bool,
+    unit: str | None = None,
+) -> pa.Table:
+    """Convert rows, or a dict with a list for each column, to a table.
 
-    Error messages begin with `name` and identify the offending row in the list.
+    Tuples list their values in schema order. Error messages begin with `name` and identify the
+    offending row in the list. With `unit`, numbers in columns of times count this unit since 1970.
     """
     # Each lookup in a schema rebuilds the list of its names.
     names = dict.fromkeys(schema.names)
-    values = [_values(row, number, names, name, ignores_extra) for number, row in enumerate(rows)]
-    columns = list(zip(*values, strict=True)) or [()] * len(schema)
+    if isinstance(rows, Mapping):
+        columns = _columns(rows, names, name, ignores_extra)
+    else:
+        values = [_values(row, at, names, name, ignores_extra) for at, row in enumerate(rows)]
+        columns = list(zip(*values, strict=True)) or [()] * len(schema)
     # Metadata may describe the values, but nothing has verified it, so it is removed.
     fields = [field.with_type(_made(field.type)).remove_metadata() for field in schema]
-    arrays = [_array(column, field, name) for column, field in zip(columns, fields, strict=True)]
+    each = zip(columns, fields, strict=True)
+    arrays = [_array(column, field, name, unit) for column, field in each]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+"""The smallest and the largest 64-bit integer."""
+
+
+def _nanoseconds(unit: Any) -> int:  # noqa: ANN401 - the name of a unit
+    return int(np.timedelta64(1, unit) / np.timedelta64(1, "ns"))
+
+
+def _steps(
+    value: Any,  # noqa: ANN401 - any value
+    number: int,
+    field: pa.Field,
+    name: str,
+    unit: str,
+) -> int | None:
+    """Convert a number that counts `unit` since 1970 to the unit of a column, without loss.
+
+    Returns None for other values.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    # A float is the shortest decimal that represents it, so 0.1 is exactly a tenth.
+    exact = Fraction(repr(value)) if math.isfinite(value) else None
+    steps = None if exact is None else exact * _nanoseconds(unit) / _nanoseconds(field.type.unit)
+    if steps is None or steps.denominator != 1 or not LOWEST <= steps <= HIGHEST:
+        why = f"it is not a whole number of {field.type.unit} since 1970"
+        raise _unfit(name, field, number, value, why)
+    return int(steps)
+
+
+def _columns(
+    given: Mapping[str, Any],
+    names: Mapping[str, None],
+    name: str,
+    ignores_extra: bool,  # noqa: FBT001 - the caller's
+) -> list[Sequence[Any]]:
+    """Return the lists of a dict, in schema order."""
+    for column, values in given.items():
+        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__len__"):
+            message = f"{name}: expected a dict with a list for each column, got a dict whose "
+            message += f"value for `{column}` is {values!r:.80}; write push([row]) for one row"
+            raise TypeError(message)
+    missing = [column for column in names if column not in given]
+    if missing:
+        message = f"{name}: the dict has no list for column `{missing[0]}`; add one, with None "
+        message += "for nulls"
+        raise SchemaError(message)
+    extra = [] if ignores_extra else [column for column in given if column not in names]
+    if extra:
+        message = f"{name}: the dict has a list for `{extra[0]}`, which is not a column; "
+        message += 'omit it, or push with extra="ignore"'
+        raise SchemaError(message)
+    lengths = {column: len(given[column]) for column in names}
+    if len(set(lengths.values())) > 1:
+        (one, first), (other, second) = next(
+            pair for pair in pairwise(lengths.items()) if pair[0][1] != pair[1][1]
+        )
+        message = f"{name}: the lists of a dict must have the same length, but `{one}` has "
+        message += f"{first} values and `{other}` has {second}"
+        raise SchemaError(message)
+    return [list(given[column]) for column in names]
 
 
 def size_of(rows: pa.RecordBatch | pa.Table) -> int:
@@ -66,7 +145,7 @@ def _values(
             message += ", ".join(names)
             raise SchemaError(message)
         return row
-    message = f"{name}: expected rows as dicts or tuples, or Arrow data, "
+    message = f"{name}: expected rows as dicts or tuples, a dict of lists, or Arrow data, "
     message += f"got a list whose row {number} is {type(row).__name__}"
     raise TypeError(message)
 
@@ -80,8 +159,14 @@ def _made(type_: pa.DataType) -> pa.DataType:
     return pa.dictionary(type_.index_type, values, type_.ordered)
 
 
-def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
+def _array(column: Sequence[Any], field: pa.Field, name: str, unit: str | None = None) -> pa.Array:
     """Convert a column's values without loss, except that floats are rounded to the type."""
+    if unit is not None and pa.types.is_timestamp(field.type):
+        steps = [_steps(value, at, field, name, unit) for at, value in enumerate(column)]
+        pairs = zip(column, steps, strict=True)
+        others = [value if step is None else None for value, step in pairs]
+        times = pa.array(steps, pa.int64()).cast(field.type)
+        return pc.coalesce(times, _array(others, field, name))
     if _is_time(field.type) and any(isinstance(value, str) for value in column):
         texts = _times([one if isinstance(one, str) else None for one in column], field, name)
         others = [None if isinstance(one, str) else one for one in column]
@@ -102,8 +187,15 @@ def _array(column: Sequence[Any], field: pa.Field, name: str) -> pa.Array:
         raise TidegateError(message + str(together)) from None
     for number, (value, kept) in enumerate(zip(column, found, strict=True)):
         if not _is_kept(value, kept, field.type):
-            raise _unfit(name, field, number, value, f"it would become {kept!r:.80}")
+            raise _unfit(name, field, number, value, _lost(value, kept, field.type))
     return array
+
+
+def _lost(value: object, kept: object, type_: pa.DataType) -> str:
+    """Return why a value is not kept, with advice."""
+    if pa.types.is_timestamp(type_) and isinstance(value, int):
+        return 'a number needs a unit; write push(rows, unit="s") if it counts seconds since 1970'
+    return f"it would become {kept!r:.80}"
 
 
 def _is_time(type_: pa.DataType) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import tidegate
+from tidegate.bounded.joins import EXPRESSION_ENDS
 from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
 from tidegate.slices.cuts import Ranges
@@ -86,6 +87,13 @@ def _times(
 ) -> tuple[tuple[Times, Times], tuple[int, int]]:
     """Return both sides' time columns, and the reach of a left row."""
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
+    if query.arguments.get("open_ends"):
+        message = "tasks: with open_ends, a row without an end can match any later row; replace "
+        message += "nulls with a time after all others, or call the function itself"
+        raise tidegate.TidegateError(message)
+    if query.function == "overlap_join" and plan.intervals is None:
+        message = f"tasks: {EXPRESSION_ENDS}, or call the function itself"
+        raise tidegate.TidegateError(message)
     if plan.intervals is not None:
         columns = plan.intervals
         step = _finest(schemas, columns)

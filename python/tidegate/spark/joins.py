@@ -51,6 +51,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
     how: How | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     closed: Closed = "both",
+    open_ends: bool = False,
     prevailing: bool = False,
     max_width: Length | None = None,
     suffix: str = "_right",
@@ -148,6 +149,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             not affect the result. A left row is emitted once the watermark has passed all possible
             partners of the row, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
+        open_ends: Whether a bound that is given as an expression and is null means that there is no
+            bound. Otherwise, a row with a null bound does not match any row. `open_ends` requires
+            tables, whose rows are then divided only by key.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
             bound. The last row before an interval may be arbitrarily old, so a time slice would
@@ -240,6 +244,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         "how": how,
         "aggs": aggs,
         "closed": closed,
+        "open_ends": open_ends,
         "prevailing": prevailing,
         "suffix": suffix,
     }
@@ -819,6 +824,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
     how: How | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate] | None = None,
     closed: ClosedEnds = "both",
+    open_ends: bool = False,
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
@@ -833,8 +839,8 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
 
     Each row has a start and an end. A left row `l` and a right row `r` match if their keys are
     equal, `l.start <= r.end`, `r.start <= l.end`, and `where` holds. With `closed="left"`, `<`
-    replaces `<=`. A row with a null start or end matches nothing. The function returns the same
-    rows as `tidegate.overlap_join`, but in no particular order.
+    replaces `<=`. A row with a null start or end matches nothing, unless `open_ends` is true. The
+    function returns the same rows as `tidegate.overlap_join`, but in no particular order.
 
     At most one side may be a stream. To join two streams, call this function inside `foreachBatch`,
     where each micro-batch is a table.
@@ -916,6 +922,10 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
             intervals include their ends, so two intervals that merely touch also overlap. `left`:
             intervals exclude their ends, so intervals that touch do not overlap, and empty
             intervals do not overlap any interval.
+        open_ends: Whether a null start means that the interval has always been open, and a null end
+            that it remains open forever. Otherwise, a row with a null start or end does not match
+            any row. If a side has a single time column, a null time does not match any row in
+            either case. With `open_ends`, rows are divided only by key.
         min_overlap: The minimum length of the overlap: a duration, or an integer if the columns
             contain integers. If None, any overlap is sufficient, even a single point.
         suffix: The suffix to append to the name of a right column if the left side has a column
@@ -990,6 +1000,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         "how": how,
         "aggs": aggs,
         "closed": closed,
+        "open_ends": open_ends,
         "min_overlap": min_overlap,
         "suffix": suffix,
     }

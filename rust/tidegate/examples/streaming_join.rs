@@ -23,6 +23,7 @@ fn operator() -> Result<Operator> {
         lower: Some(Bound::Steps(-2).into()),
         upper: Some(Bound::Steps(0).into()),
         closed: Closed::Both,
+        open_ends: false,
         options: JoinOptions {
             by: vec![("sym".to_owned(), "sym".to_owned())],
             predicate: None,

@@ -29,6 +29,7 @@
 //!     lower: Some(Bound::Steps(-2).into()),
 //!     upper: Some(Bound::Steps(0).into()),
 //!     closed: Closed::Both,
+//!     open_ends: false,
 //!     options: JoinOptions {
 //!         by: Vec::new(),
 //!         predicate: None,

@@ -422,6 +422,11 @@ fn exact(
         | Function::Std
         | Function::Product
         | Function::WeightedMean
+        | Function::TimeWeightedMean
+        | Function::EwmMean(_)
+        | Function::FirstRows(_)
+        | Function::LastRows(_)
+        | Function::Top(_)
         | Function::Any
         | Function::All
         | Function::Covar

@@ -175,7 +175,7 @@ impl Query {
                     Parallelism::ScaleOij,
                 ];
                 JoinRequest::Interval(
-                    IntervalJoin { on, lower, upper, closed: *closed, options },
+                    IntervalJoin { on, lower, upper, closed: *closed, open_ends: false, options },
                     draw.pick(&all),
                 )
             }
@@ -237,7 +237,7 @@ impl Query {
         };
         let names = || ("from".to_owned(), "to".to_owned());
         let min_overlap = least.map(|least| self.layout.bound(least));
-        OverlapJoin { on: [names(), names()], closed, min_overlap, options }
+        OverlapJoin { on: [names(), names()], closed, open_ends: false, min_overlap, options }
     }
 
     /// Creates a distance; between floats it is in tenths, which makes rounding visible.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, get_type_hints
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 import typer
 
@@ -13,6 +15,7 @@ from tidegate import types
 from tidegate.cli.commands import parsing, running
 from tidegate.cli.commands.options import Csv
 from tidegate.options import Option, options_of
+from tidegate.other_names import HOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -135,15 +138,20 @@ def _parameter(option: Option) -> inspect.Parameter:
     told = option.command
     assert told is not None  # noqa: S101 - for mypy
     flags = [told.flag] if told.flag else []
+    kind = _kind(option)
+    metavar, parser = told.metavar, None
+    if option.name == "how":
+        words = get_args(kind)
+        metavar, parser, kind = f"[{'|'.join(words)}]", partial(_how, words), str
     info = typer.Option(
         *flags,
         help=told.help,
-        metavar=told.metavar,
+        metavar=metavar,
+        parser=parser,
         min=told.least,
         show_default=told.shown_default,
     )
     is_required = option.default is None or told.is_required
-    kind = _kind(option)
     if not is_required and option.default == "None":
         kind |= None
     default: object = inspect.Parameter.empty
@@ -155,6 +163,17 @@ def _parameter(option: Option) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind, info],
     )
+
+
+def _how(words: tuple[str, ...], text: str) -> str:
+    """Return the value of `--how`, or show what to write instead of another library's value."""
+    if text in words:
+        return text
+    message = f"{text!r:.80} is not one of {', '.join(words)}"
+    meant = HOW.get(re.sub(r"[-_ ]", "", text.lower()), text.lower())
+    if meant in words:
+        message += f"; write {meant}"
+    raise typer.BadParameter(message)
 
 
 def _kind(option: Option) -> Any:  # noqa: ANN401 - a type

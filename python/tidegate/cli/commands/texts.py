@@ -74,10 +74,12 @@ removed when a run ends.
 With --agg, one row is written for each row of LEFT. The row contains LEFT's columns, followed by
 the result of each FUNCTION over the row's partners. These are the rows of RIGHT that match the row.
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
-median, count_distinct or collect of a COLUMN of RIGHT, quantile(COLUMN, 0.99),
-weighted_mean(COLUMN, WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN,
-OTHER). A condition is optional: "count() where bid > 3". --how inner omits rows without partners.
-With --follow, a row is written as soon as RIGHT cannot deliver any more partners.
+median, count_distinct, collect or time_weighted_mean of a COLUMN of RIGHT, quantile(COLUMN, 0.99),
+weighted_mean(COLUMN, WEIGHTS), ewm_mean(COLUMN, HALF_LIFE), arg_min or arg_max of (COLUMN, BY), or
+covar or corr of (COLUMN, OTHER). The functions first(COLUMN, N), last(COLUMN, N), top(COLUMN, N)
+and top(COLUMN, N, BY) return lists. A condition is optional: "count() where bid > 3". --how inner
+omits rows without partners. With --follow, a row is written as soon as RIGHT cannot deliver any
+more partners.
 
 A duration is a number with a unit, such as 1h30m, -5s or 250ms. For integer times, a duration is an
 integer in the same unit. "none" means no bound. An EXPR over the columns of one side, such as
@@ -302,11 +304,13 @@ run. OUT is a CSV file, an Arrow stream, or (if it ends in /) a folder of Parque
 removed when all inputs have ended.
 
 FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, product, any, all,
-median, count_distinct or collect of a COLUMN, quantile(COLUMN, 0.99), weighted_mean(COLUMN,
-WEIGHTS), arg_min or arg_max of (COLUMN, BY), or covar or corr of (COLUMN, OTHER). In place of a
-COLUMN, write an SQL expression, as in "mean((bid + ask) / 2)". A condition on the rows is optional:
-"count() where price > 3". With --follow or --state, the functions median,
-quantile, count_distinct and collect keep rows until their windows are complete.
+median, count_distinct, collect or time_weighted_mean of a COLUMN, quantile(COLUMN, 0.99),
+weighted_mean(COLUMN, WEIGHTS), ewm_mean(COLUMN, HALF_LIFE), arg_min or arg_max of (COLUMN, BY), or
+covar or corr of (COLUMN, OTHER). The functions first(COLUMN, N), last(COLUMN, N), top(COLUMN, N)
+and top(COLUMN, N, BY) return lists. In place of a COLUMN, write an SQL expression, as in
+"mean((bid + ask) / 2)". A condition on the rows is optional: "count() where price > 3". With
+--follow or --state, the functions median, quantile, count_distinct, collect and those that return
+lists keep rows until their windows are complete.
 
 \b
 Examples:

@@ -1,4 +1,7 @@
-"""The plan of a join: its arguments, and the columns that are sent. It reads no rows."""
+"""The plan of a join: its arguments, and the columns that are sent. It reads no rows.
+
+Long because each kind of join rejects some arguments with its own message.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +106,21 @@ class Columns:
             tuple(asked.values()),
             tables,
         )
+
+
+def _of_open_ends(
+    parallelism: Parallelism, partitions: int | None, *, keyed: bool
+) -> tuple[Parallelism, int | None]:
+    """Return how to divide rows that can be infinitely long: only by key."""
+    if parallelism not in ("auto", "key", "broadcast"):
+        message = (
+            f"parallelism {parallelism!r} divides rows by time, but with open_ends, a row can "
+        )
+        message += "match all later rows; leave it out, or give 'key' or 'broadcast'"
+        raise tidegate.TidegateError(message)
+    if parallelism == "broadcast":
+        return parallelism, partitions
+    return "key", partitions if keyed else 1
 
 
 def _check_kind(
@@ -296,6 +314,14 @@ class Plan:
             message += "leave it out, or give 'broadcast', 'key', 'time' or 'hybrid'"
             raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
+        if query.is_overlap and native.intervals is None:
+            message = "on: Spark needs the names of columns, but `on` computes a start or an end; "
+            message += "add it to the DataFrame with withColumn"
+            raise tidegate.TidegateError(message)
+        if query.has_open_ends and not (left.isStreaming or right.isStreaming):
+            parallelism, partitions = _of_open_ends(
+                parallelism, partitions, keyed=bool(native.keys)
+            )
         if parallelism == "broadcast" and query.how == "full":
             message = "parallelism 'broadcast' sends one side in full, "
             message += "but a full join returns the unmatched rows of both sides; "
@@ -339,10 +365,12 @@ class Plan:
         right: Sequence[str] = [right_on]
         if self.query.is_overlap:
             left, right = self.starts_and_ends_named
-        return (
+        sides = (
             Input.of(self.left, self.columns.left.names, left, left_key, left_bands),
             Input.of(self.right, self.columns.right.names, right, right_key, right_bands),
         )
+        one, other = (replace(side, is_open=self.query.has_open_ends) for side in sides)
+        return one, other
 
     @property
     def has_intervals(self) -> bool:

@@ -89,6 +89,8 @@ class Input:
     by: tuple[int, ...]
     bands: tuple[int, ...]
     interval: tuple[int, ...]
+    is_open: bool = False
+    """Whether rows without a start or an end can match."""
 
     @classmethod
     def of(
@@ -131,7 +133,7 @@ class Input:
 
         None if no row can meet this condition.
         """
-        needed = (*self.by, *self.bands, *self.interval)
+        needed = (*self.by, *self.bands, *(() if self.is_open else self.interval))
         columns = [(at, self.fields[at]) for at in needed]
         lacks = [F.col(f"u{at}").isNull() for at, field in columns if field.nullable]
         floats = [at for at in self.bands if isinstance(self.fields[at].dataType, _FLOATS)]

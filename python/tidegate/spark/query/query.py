@@ -71,6 +71,11 @@ class SparkQuery:
         return self.function == "overlap_join"
 
     @property
+    def has_open_ends(self) -> bool:
+        """Return whether a row whose start or end is null has no start or end."""
+        return bool(self.arguments.get("open_ends"))
+
+    @property
     def has_prevailing(self) -> bool:
         """Return whether the last right row before an interval is also a partner."""
         return bool(self.arguments.get("prevailing"))

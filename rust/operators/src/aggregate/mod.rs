@@ -38,6 +38,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
+//! | `held.rs` | values that hold until the next row |
 //! | `output.rs` | pages of results |
 //! | `states/` | the functions as states that can be combined; their states as words |
 //! | `inputs/` | the rows of sources, and the values that they add |
@@ -57,6 +58,7 @@
 mod all_values;
 mod catalog;
 mod folds;
+mod held;
 mod inputs;
 mod output;
 mod partners;
@@ -67,13 +69,14 @@ mod streaming;
 mod tables;
 
 pub use all_values::{
-    AllValues, Interpolation, PartnerValues, Quantile, WindowRows, WindowValues,
+    AllValues, Interpolation, PartnerValues, Quantile, RowList, WindowRows, WindowValues,
     all_values_of_matches, float_of, order_of,
 };
 pub use catalog::aggregate::Aggregate;
 pub use catalog::user::{UserAggregate, UserFunction};
 pub use folds::epochs::epoch::{AddEpoch, Adder, Epoch};
 pub use folds::epochs::open::{OpenPartials, SlicePartials};
+pub use held::HeldValues;
 pub use inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream, first_rows};
 pub use output::{OutputColumn, OutputValue, OutputValues, Page, Window};
 pub use partners::{PartnerAggregates, aggregate_matches};

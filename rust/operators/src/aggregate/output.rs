@@ -2,6 +2,8 @@
 
 use tidegate_structures::memory::pages::Pages;
 
+use super::held::HeldValues;
+
 /// Rows of the result, sorted by window and then by key.
 #[derive(Debug)]
 pub struct Page {
@@ -106,6 +108,7 @@ impl OutputColumn {
                 OutputValues::Integers(values) => OutputValues::Integers(only(values, rows)),
                 OutputValues::Wide(values) => OutputValues::Wide(only(values, rows)),
                 OutputValues::Floats(values) => OutputValues::Floats(only(values, rows)),
+                OutputValues::Held(values) => OutputValues::Held(only(values, rows)),
                 OutputValues::Rows(values) => OutputValues::Rows(only(values, rows)),
                 OutputValues::Lists { ends, rows: all } => {
                     let mut listed = Vec::new();
@@ -134,6 +137,8 @@ pub enum OutputValues {
     Wide(Pages<i128>),
     /// Sums, means and variances of floats.
     Floats(Pages<f64>),
+    /// Values that hold until the end of a window. [`HeldValues::mean`] returns their mean.
+    Held(Pages<HeldValues>),
     /// Row numbers, counted across all sources.
     Rows(Pages<u32>),
     /// Lists of row numbers, stored consecutively.
@@ -172,5 +177,11 @@ impl OutputValue for f64 {
 impl OutputValue for u32 {
     fn column(values: Pages<Self>) -> OutputValues {
         OutputValues::Rows(values)
+    }
+}
+
+impl OutputValue for HeldValues {
+    fn column(values: Pages<Self>) -> OutputValues {
+        OutputValues::Held(values)
     }
 }

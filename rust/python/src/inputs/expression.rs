@@ -34,7 +34,8 @@ pub(crate) fn extract_end(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Opt
     parse_sql(text).map(Some).map_err(|error| raise(error.of_argument("where", argument)))
 }
 
-fn is_expr(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Returns whether an object is a `tidegate.Expr`.
+pub(crate) fn is_expr(ob: &Bound<'_, PyAny>) -> PyResult<bool> {
     static EXPR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     ob.is_instance(EXPR.import(ob.py(), "tidegate.expressions", "Expr")?)
 }

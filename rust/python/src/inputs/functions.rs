@@ -11,7 +11,7 @@ use tidegate::query::aggregate::{Aggregate, Function, Interpolation, Quantile, U
 use tidegate::{Error, check_call};
 
 use crate::arrow::{capsule, export, import};
-use crate::inputs::arguments::word;
+use crate::inputs::arguments::{bound, count, word};
 use crate::inputs::expression::extract_row;
 use crate::interpreter::threads::{attached, called};
 
@@ -62,13 +62,32 @@ fn function(given: &Bound<'_, PyAny>) -> PyResult<Function> {
     match &*name {
         "quantile" => return quantile(given),
         "udf" => return udf(given),
+        "ewm_mean" => return ewm_mean(given),
         _ => {}
     }
     let names = Function::ALL.map(|function| function.name());
     let mut known: Vec<(&str, usize)> = names.into_iter().zip(0..).collect();
     // These names are also valid, so messages list them.
-    known.extend([("quantile", 0), ("udf", 0)]);
+    known.extend([("quantile", 0), ("udf", 0), ("ewm_mean", 0), ("top", 0)]);
+    let rows: Option<Bound<'_, PyAny>> = given.getattr("n")?.extract()?;
+    let rows = count("n", rows.as_ref(), 1, u32::MAX.into())?.map(|most| most as u32);
+    match (&*name, rows) {
+        ("first", Some(most)) => return Ok(Function::FirstRows(most)),
+        ("last", Some(most)) => return Ok(Function::LastRows(most)),
+        ("top", Some(most)) => return Ok(Function::Top(most)),
+        _ => {}
+    }
     Ok(Function::ALL[word("aggs", &name, &known)?].clone())
+}
+
+fn ewm_mean(given: &Bound<'_, PyAny>) -> PyResult<Function> {
+    let half_life = bound("half_life", &given.getattr("half_life")?)?;
+    half_life.map(Function::EwmMean).ok_or_else(|| {
+        PyTypeError::new_err(
+            "half_life: expected a duration such as \"5m\", got None; write \
+             tidegate.agg.ewm_mean(\"<the column>\", \"5m\")",
+        )
+    })
 }
 
 fn quantile(given: &Bound<'_, PyAny>) -> PyResult<Function> {

@@ -90,12 +90,13 @@ pub(crate) struct Index {
 #[pymethods]
 impl Index {
     #[new]
-    #[pyo3(signature = (table, *, on, by=None, keep=None, threads=None))]
+    #[pyo3(signature = (table, *, on, by=None, keep=None, open_ends=false, threads=None))]
     fn new(
         table: &Bound<'_, PyAny>,
         on: TimeNames,
         by: Option<&Bound<'_, PyAny>>,
         keep: Option<&Bound<'_, PyAny>>,
+        open_ends: bool,
         threads: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let threads = threads_of(threads)?;
@@ -107,7 +108,7 @@ impl Index {
         let columns = (on.clone(), by.clone());
         let table = checked(table, "table", threads, move |table, driver| {
             let table = with_room(vec![table], &[])?.remove(0);
-            table.with_index(columns.0.names(), &columns.1, keep, driver)
+            table.with_index(columns.0.names(), &columns.1, keep, open_ends, driver)
         })?;
         let schema = table.schema().clone();
         Ok(Index { latest: Arc::new(Latest::new(table)), file: None, schema, on, by, threads })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{IntoPyDict, PyList};
+use pyo3::types::IntoPyDict;
 
 use crate::interpreter::threads::calling;
 
@@ -38,16 +38,19 @@ fn callbacks(py: Python<'_>) -> PyResult<&'static Callbacks> {
     CALLBACKS.get(py).ok_or_else(missing)
 }
 
-/// Returns dicts or tuples as a table with the schema of the source `name`.
+/// Returns a list of dicts or tuples, or a dict of lists, as a table with the schema of the source
+/// `name`. Numbers in columns of times count the given unit since 1970.
 pub(crate) fn table_of_rows<'py>(
-    rows: &Bound<'py, PyList>,
+    rows: &Bound<'py, PyAny>,
     schema: Bound<'py, PyAny>,
     name: &str,
     ignores_extra: bool,
+    unit: Option<&str>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = rows.py();
     let function = callbacks(py)?.table_of_rows.bind(py);
     let options = [("ignores_extra", ignores_extra)].into_py_dict(py)?;
+    options.set_item("unit", unit)?;
     calling(py, || function.call((rows, schema, name), Some(&options)))
 }
 

@@ -44,13 +44,18 @@ impl Source {
         Source { source: source.clone(), side, number, time_field, process: std::process::id() }
     }
 
-    /// Converts rows given as dicts or tuples to a table.
-    fn table<'py>(&self, rows: &Bound<'py, PyList>, extra: Extra) -> PyResult<Bound<'py, PyAny>> {
+    /// Converts rows given as Python objects to a table.
+    fn table<'py>(
+        &self,
+        rows: &Bound<'py, PyAny>,
+        extra: Extra,
+        unit: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = rows.py();
         let (name, schema) =
             self.briefly(py, |source| Ok((source.stats().name, source.schema().clone())))?;
         let schema = export::schema(py, &schema)?;
-        callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore)
+        callbacks::table_of_rows(rows, schema, &name, extra == Extra::Ignore, unit)
     }
 
     /// Calls `work` with the source once the source is free. The call runs in the background if the
@@ -97,27 +102,37 @@ impl Source {
     }
 
     #[doc = manual!(Source.push)]
-    #[pyo3(signature = (data, *, extra = "error", block = None))]
+    #[pyo3(signature = (data, *, extra = "error", unit = None, block = None))]
     fn push(
         &self,
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         extra: &str,
+        unit: Option<&str>,
         block: Option<bool>,
     ) -> PyResult<()> {
         check_process(self.process, "source")?;
         let extra = word("extra", extra, &EXTRA)?;
         // Read everything before accessing the source, so that a stream can use the source itself.
-        if data.is_instance_of::<PyDict>() || data.is_instance_of::<PyTuple>() {
-            let kind = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!(
-                "data: expected Arrow data, or rows as a list of dicts or tuples, got {kind}; write \
-                 push([row]) for one row"
-            )));
+        if data.is_instance_of::<PyTuple>() {
+            return Err(PyTypeError::new_err(
+                "data: expected Arrow data, a list of dicts or tuples, or a dict of lists, got a \
+                 tuple; write push([row]) for one row",
+            ));
         }
-        let given = match data.cast::<PyList>() {
-            Err(_) => import::read("data", data, &Stop::default())?,
-            Ok(rows) => import::read("data", &self.table(rows, extra)?, &Stop::default())?,
+        if let Some(unit) = unit {
+            word("unit", unit, &UNITS)?;
+        }
+        let is_of_objects = data.is_instance_of::<PyList>() || data.is_instance_of::<PyDict>();
+        if unit.is_some() && !is_of_objects {
+            return Err(PyTypeError::new_err(
+                "unit: the types of Arrow data have their own units; leave unit out, or cast the \
+                 times to a timestamp first",
+            ));
+        }
+        let given = match is_of_objects {
+            false => import::read("data", data, &Stop::default())?,
+            true => import::read("data", &self.table(data, extra, unit)?, &Stop::default())?,
         };
         let count = given.rows();
         let mut waits = false;
@@ -222,5 +237,7 @@ impl Source {
         }
     }
 }
+
+const UNITS: [(&str, ()); 4] = [("s", ()), ("ms", ()), ("us", ()), ("ns", ())];
 
 const EXTRA: [(&str, Extra); 2] = [("error", Extra::Refuse), ("ignore", Extra::Ignore)];

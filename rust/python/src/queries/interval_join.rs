@@ -14,7 +14,7 @@ use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, 
 join_query! {
     interval_join_query("interval_join") = ask;
     before_by(on: Argument, lower: Argument, upper: Argument)
-    before_suffix(closed: &str = "both", prevailing: bool = false)
+    before_suffix(closed: &str = "both", open_ends: bool = false, prevailing: bool = false)
     before_threads()
 }
 
@@ -48,6 +48,7 @@ fn ask(
     lower: Argument,
     upper: Argument,
     closed: &str,
+    open_ends: bool,
     prevailing: bool,
     options: Options,
 ) -> PyResult<JoinRequest<tidegate::IntervalJoin>> {
@@ -58,7 +59,7 @@ fn ask(
              aggs={\"n\": tidegate.agg.count()}, or call asof_join to get the row itself",
         )));
     }
-    let query = read(on, lower, upper, closed, options)?;
+    let query = read(on, lower, upper, closed, open_ends, options)?;
     JoinRequest::new(query, functions, |join| PartnerJoin::Interval {
         join,
         with_prevailing: prevailing,
@@ -71,6 +72,7 @@ fn read(
     lower: Argument,
     upper: Argument,
     closed: &str,
+    open_ends: bool,
     options: Options,
 ) -> PyResult<tidegate::IntervalJoin> {
     Ok(tidegate::IntervalJoin {
@@ -78,6 +80,7 @@ fn read(
         lower: end("lower", lower)?,
         upper: end("upper", upper)?,
         closed: word("closed", closed, &CLOSED)?,
+        open_ends,
         options: options.read()?,
     })
 }
@@ -96,7 +99,7 @@ fn open(
     sides: Sides,
 ) -> PyResult<stream::Operator> {
     let py = on.py();
-    let query = ask(on, lower, upper, closed, prevailing, options)?;
+    let query = ask(on, lower, upper, closed, false, prevailing, options)?;
     let parallelism = word("parallelism", parallelism, &PARALLELISM)?;
     let max_width = match max_width {
         None => None,

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use bytemuck::{AnyBitPattern, NoUninit};
 use tidegate_operators::aggregate::{
     Aggregate, AllValues, Column, ColumnPairs, Interpolation, Mask, NumberColumns, OutputColumn,
-    Quantile, order_of,
+    Quantile, RowList, order_of,
 };
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory::bits::BitSet;
@@ -55,6 +55,10 @@ struct InputValues {
     function: Function,
     /// The column from which `numbers` were read.
     column: Option<usize>,
+    /// Whether the numbers are durations.
+    is_duration: bool,
+    /// The half-life of the weights, in units of the times.
+    half_life: Option<i64>,
     numbers: PlainNumbers,
     /// For a function that reads pairs of numbers, the second number of each pair.
     others: Vec<Array64<f64>>,
@@ -141,7 +145,7 @@ impl Columns {
 
     /// Returns whether a function lists the rows' values.
     pub(crate) fn has_lists(&self) -> bool {
-        self.0.iter().any(|values| matches!(values.function, Function::Collect | Function::Udf(_)))
+        self.0.iter().any(|values| values.function.lists_rows())
     }
 
     /// Combines the results from [`aggregates`](Self::aggregates) and
@@ -178,24 +182,28 @@ impl InputValues {
         known: Option<PlainNumbers>,
         driver: &Driver,
     ) -> Result<Self> {
-        let function = output.function.clone();
-        let mut masks: Vec<Option<BitSet>> =
-            streams.sources.iter().map(|source| source.masks[at].clone()).collect();
-        let takes = function.takes();
-        let Some(column) = output.taken() else {
-            let (column, numbers, others, ranked) = (None, PlainNumbers::None, Vec::new(), None);
-            return Ok(InputValues { function, column, numbers, others, masks, ranked });
+        let takes = output.function.takes();
+        let mut input = InputValues {
+            function: output.function.clone(),
+            column: output.taken(),
+            is_duration: false,
+            half_life: output.half_life,
+            numbers: PlainNumbers::None,
+            others: Vec::new(),
+            masks: streams.sources.iter().map(|source| source.masks[at].clone()).collect(),
+            ranked: None,
         };
+        let Some(column) = input.column else { return Ok(input) };
         let chunks = streams.table.chunks(column);
-        let sources = of_present_rows(streams, &chunks, &mut masks);
-        let (mut others, mut ranked) = (Vec::new(), None);
+        let sources = of_present_rows(streams, &chunks, &mut input.masks);
         if let (Takes::Floats, Some(&column)) = (takes, output.columns.get(1)) {
             let chunks = streams.table.chunks(column);
-            let sources = of_present_rows(streams, &chunks, &mut masks);
-            others = primitives::<Float64Type>(&sources, driver)?;
+            let sources = of_present_rows(streams, &chunks, &mut input.masks);
+            input.others = primitives::<Float64Type>(&sources, driver)?;
         }
         let data_type = leaf(plan.read.field(column).data_type());
-        let numbers = match takes {
+        input.is_duration = matches!(data_type, DataType::Duration(_));
+        input.numbers = match takes {
             _ if let Some(known) = known => known,
             Takes::Presence | Takes::Rows => PlainNumbers::None,
             Takes::Order | Takes::Distinct if is_ordered_only(data_type) => {
@@ -209,7 +217,7 @@ impl InputValues {
                             streams,
                         );
                         // The number of distinct values is not itself one of the values.
-                        ranked = (takes == Takes::Order).then_some(groups);
+                        input.ranked = (takes == Takes::Order).then_some(groups);
                         codes
                     }
                     Extent::Stream(codes) => of_sources(
@@ -231,7 +239,7 @@ impl InputValues {
             Takes::Integers => PlainNumbers::Integers(primitives::<Int64Type>(&sources, driver)?),
             Takes::Floats => PlainNumbers::Floats(primitives::<Float64Type>(&sources, driver)?),
         };
-        Ok(InputValues { function, column: Some(column), numbers, others, masks, ranked })
+        Ok(input)
     }
 
     /// Returns whether an output reads the same numbers as this input.
@@ -248,9 +256,11 @@ impl InputValues {
         let quantile = |quantile| {
             FunctionWithInput::AllValues(AllValues::Quantile { values: self.floats(), quantile })
         };
+        let rows = |list| FunctionWithInput::AllValues(AllValues::Rows { masks: masks(), list });
         FunctionWithInput::States(match &self.function {
             Function::Count => Aggregate::Count(masks()),
             Function::Sum => Aggregate::Sum(self.numbers()),
+            Function::Mean if self.is_duration => Aggregate::WholeMean(self.numbers()),
             Function::Mean => Aggregate::Mean(self.numbers()),
             Function::Min | Function::All => Aggregate::Min(self.integers()),
             Function::Max | Function::Any => Aggregate::Max(self.integers()),
@@ -259,6 +269,11 @@ impl InputValues {
             Function::Var => Aggregate::Variance(self.floats()),
             Function::Std => Aggregate::Deviation(self.floats()),
             Function::WeightedMean => Aggregate::WeightedMean(self.pairs()),
+            Function::TimeWeightedMean => Aggregate::TimeWeightedMean(self.floats()),
+            Function::EwmMean(_) => {
+                let half_life = self.half_life.expect("the plan has a half-life");
+                Aggregate::DecayedMean { values: self.floats(), half_life }
+            }
             Function::Covar => Aggregate::Covariance(self.pairs()),
             Function::Corr => Aggregate::Correlation(self.pairs()),
             Function::ArgMin => Aggregate::RowOfMin(self.integers()),
@@ -275,8 +290,12 @@ impl InputValues {
             Function::CountDistinct => {
                 return FunctionWithInput::AllValues(AllValues::Distinct(self.integers()));
             }
-            Function::Collect | Function::Udf(_) => {
-                return FunctionWithInput::AllValues(AllValues::Rows(masks()));
+            Function::Collect | Function::Udf(_) => return rows(RowList::All),
+            Function::FirstRows(most) => return rows(RowList::First(*most as usize)),
+            Function::LastRows(most) => return rows(RowList::Last(*most as usize)),
+            Function::Top(most) => {
+                let (values, most) = (self.integers(), *most as usize);
+                return FunctionWithInput::AllValues(AllValues::Largest { values, most });
             }
         })
     }
@@ -422,7 +441,10 @@ fn numbers(
     extent: Extent<'_>,
     driver: &Driver,
 ) -> Result<PlainNumbers> {
-    let is_narrow = data_type.primitive_width().is_some_and(|width| width <= 2);
+    let is_narrow = match data_type {
+        DataType::Boolean => true,
+        other => other.primitive_width().is_some_and(|width| width <= 2),
+    };
     let fits = |largest: u64| match extent {
         Extent::Whole => u128::from(largest) * rows <= i64::MAX as u128,
         Extent::Stream(_) => is_narrow,
@@ -448,7 +470,7 @@ fn numbers(
         }
         return Ok(PlainNumbers::Wide(widened(&values, driver)?));
     }
-    if data_type.is_integer() {
+    if data_type.is_integer() || matches!(data_type, DataType::Boolean | DataType::Duration(_)) {
         let values = primitives::<Int64Type>(sources, driver)?;
         let largest = largest(&values, driver, i64::unsigned_abs)?;
         if fits(largest) {

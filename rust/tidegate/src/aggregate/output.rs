@@ -8,7 +8,7 @@ use tidegate_structures::memory::pages::{Pages, Slot};
 use super::groups::Groups;
 use super::values::{FunctionValues, primitive, times_as};
 use crate::Result;
-use crate::query::aggregate::plan::AggregatePlan;
+use crate::query::aggregate::plan::{AggregatePlan, Span};
 use crate::results::gather::Column;
 
 /// Builds the batches of a result.
@@ -50,7 +50,9 @@ impl<'a> Output<'a> {
         for (at, column) in page.columns.into_iter().enumerate() {
             let field = &fields[columns.len()];
             let place = |row| self.place(row, &page.windows);
-            let found = self.values.column(at, column, page.rows, field.data_type(), &place)?;
+            let spans = || spans(&page.windows);
+            let found =
+                self.values.column(at, column, page.rows, field.data_type(), &place, &spans)?;
             columns.push(found);
         }
         Ok(RecordBatch::try_new(self.plan.schema.clone(), columns)?)
@@ -66,4 +68,10 @@ impl<'a> Output<'a> {
         let start = window.map_or(0, |window| window.start);
         format!("in the window that starts at {start} ({})", self.plan.unit.name())
     }
+}
+
+/// Returns the window of each row. No row is earlier than its window.
+fn spans(windows: &[Window]) -> Vec<Span> {
+    let span = |window: &Window| Span { start: None, end: window.end };
+    windows.iter().flat_map(|window| std::iter::repeat_n(span(window), window.rows)).collect()
 }

@@ -20,7 +20,7 @@ use super::columns::Columns;
 use super::streams::Streams;
 use crate::columns::cast::cast;
 use crate::columns::type_name::TypeName;
-use crate::query::aggregate::plan::FunctionsPlan;
+use crate::query::aggregate::plan::{FunctionsPlan, Span};
 use crate::query::aggregate::value_types::{leaf, list_item};
 use crate::query::aggregate::{Function, Takes};
 use crate::results::gather::Column;
@@ -61,7 +61,7 @@ impl<'a> FunctionValues<'a> {
     }
 
     /// Returns the results of the function at position `at`, as an array of the given type. `place`
-    /// describes a row, for an error message.
+    /// describes a row, for an error message. `spans` returns the time span of each row.
     pub(crate) fn column(
         &self,
         at: usize,
@@ -69,6 +69,7 @@ impl<'a> FunctionValues<'a> {
         rows: usize,
         data_type: &DataType,
         place: &dyn Fn(usize) -> String,
+        spans: &dyn Fn() -> Vec<Span>,
     ) -> Result<ArrayRef> {
         let missing = column.missing;
         let nulls = || nulls(rows, &missing);
@@ -93,6 +94,13 @@ impl<'a> FunctionValues<'a> {
                 }
                 None => self.integers(at, values, rows, data_type, nulls()),
             },
+            OutputValues::Held(values) => {
+                let spans = spans();
+                let means = values[..rows].iter().zip(&spans);
+                let means =
+                    Pages::collect(means.map(|(held, span)| held.mean(span.start, span.end)));
+                Ok(primitive::<Float64Type>(means, rows, nulls()))
+            }
             OutputValues::Wide(values) => self.wide(at, &values[..rows], data_type, nulls(), place),
             OutputValues::Floats(mut values) => {
                 // Decimals were added up as whole numbers.
@@ -223,7 +231,7 @@ impl<'a> FunctionValues<'a> {
         place: &dyn Fn(usize) -> String,
     ) -> Result<ArrayRef> {
         let fits = |value: i128| match data_type {
-            DataType::Int64 => i64::try_from(value).is_ok(),
+            DataType::Int64 | DataType::Duration(_) => i64::try_from(value).is_ok(),
             DataType::UInt64 => u64::try_from(value).is_ok(),
             _ => value.unsigned_abs() <= MAX_DECIMAL,
         };
@@ -235,7 +243,11 @@ impl<'a> FunctionValues<'a> {
                 place(row),
                 values[row],
                 TypeName(data_type),
-                if self.scale(at).is_some() { "float64" } else { "a decimal or to float64" }
+                match data_type {
+                    DataType::Duration(_) => "a coarser unit",
+                    _ if self.scale(at).is_some() => "float64",
+                    _ => "a decimal or to float64",
+                }
             ));
             let Some(faults) = &self.functions.faults else { return Err(error) };
             faults.note(error);
@@ -246,6 +258,11 @@ impl<'a> FunctionValues<'a> {
             DataType::Int64 => {
                 let values = values.iter().map(|value| *value as i64).collect();
                 Arc::new(PrimitiveArray::<Int64Type>::new(values, nulls))
+            }
+            DataType::Duration(_) => {
+                let values = values.iter().map(|value| *value as i64).collect();
+                let values: ArrayRef = Arc::new(PrimitiveArray::<Int64Type>::new(values, nulls));
+                cast(&values, data_type)?
             }
             DataType::UInt64 => {
                 let values = values.iter().map(|value| *value as u64).collect();

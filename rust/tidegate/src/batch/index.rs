@@ -15,7 +15,6 @@ use tidegate_structures::memory::partition::ranges;
 use super::join::{Candidates, FoundPairs};
 use super::partners::{FoundPartners, PartnerPlaces, TimedPartners};
 use super::sides::TableSides;
-use crate::Result;
 use crate::columns::expression::Origin;
 use crate::columns::index::{IndexFit, TableIndex};
 use crate::columns::intervals::Intervals;
@@ -25,6 +24,7 @@ use crate::columns::time::{self, Int64s, Unit};
 use crate::query::options::JoinPlan;
 use crate::query::overlap::OverlapPlan;
 use crate::results::gather::Column;
+use crate::{Error, Result};
 
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
@@ -147,14 +147,23 @@ fn overlap_sides<'a>(
     plan: &OverlapPlan,
     driver: &Driver,
 ) -> Result<(IndexFit<'a>, Option<Intervals>)> {
-    let [of_left, (start, end)] = plan.columns;
+    let [of_left, of_right] = &plan.columns;
+    let Some((start, end)) = of_right.stored() else {
+        return Err(Error::schema(
+            "right: an index is on columns, but `on` computes the start or the end; add it to the \
+             table as a column, and build the index on this column",
+        ));
+    };
+    index.check_open_ends(of_right.are_open)?;
     let mut fit = index.fit(tables, ((start, Some(end)), plan.unit), &plan.join.keys, driver)?;
-    let times = |column| time::times_or_nulls(tables.0, column, plan.unit);
-    let (Ok(starts), Ok(ends)) = (times(of_left.0), times(of_left.1)) else {
+    let columns = of_left.of(tables.0)?;
+    let times = |column| time::times_or_nulls(&columns, column, plan.unit);
+    let (Ok(starts), Ok(ends)) = (times(0), times(1)) else {
         return Ok((fit, None));
     };
-    let rule = (plan.least, plan.unit);
-    let left = Intervals::of(tables.0, of_left, [starts, ends], rule, driver)?;
+    let rule = (plan.least, of_left.are_open, plan.unit);
+    let names = (tables.0.name(), of_left.names());
+    let left = Intervals::of(names, [starts, ends], rule, driver)?;
     fit.leave_out(&left.without, tables.0.rows());
     Ok((fit, Some(left)))
 }

@@ -100,6 +100,7 @@ pub struct JoinStats {
 ///     lower: Some(Bound::Steps(0).into()),
 ///     upper: Some(Bound::Steps(10).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     options: JoinOptions {
 ///         by: Vec::new(),
 ///         predicate: None,

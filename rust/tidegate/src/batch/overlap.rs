@@ -83,9 +83,8 @@ pub(super) struct OverlapSides {
 
 impl OverlapSides {
     fn read(plan: &mut OverlapPlan, left: &Table, right: &Table, driver: &Driver) -> Result<Self> {
-        let [of_left, of_right] = plan.columns;
-        let columns = [left, left, right, right].into_iter();
-        let columns = columns.zip([of_left.0, of_left.1, of_right.0, of_right.1]);
+        let ends = [plan.columns[0].of(left)?, plan.columns[1].of(right)?];
+        let columns = ends.iter().flat_map(|ends| [(ends, 0), (ends, 1)]);
         let times: Vec<_> = match plan.least {
             // Only the order of the times matters here, not their distances.
             0 | 1 => time::times_in_order(&columns.collect::<Vec<_>>(), plan.unit)?,
@@ -95,9 +94,13 @@ impl OverlapSides {
         };
         let mut times = times.into_iter();
         let mut both = || [(); 2].map(|()| times.next().expect("each side has two columns"));
-        let rule = (plan.least, plan.unit);
-        let of_left = Intervals::of(left, of_left, both(), rule, driver)?;
-        let of_right = Intervals::of(right, of_right, both(), rule, driver)?;
+        let mut intervals = |side: usize, table: &Table| {
+            let columns = &plan.columns[side];
+            let rule = (plan.least, columns.are_open, plan.unit);
+            Intervals::of((table.name(), columns.names()), both(), rule, driver)
+        };
+        let of_left = intervals(0, left)?;
+        let of_right = intervals(1, right)?;
         let keys = plan.join.encode_keys(left, right, driver)?;
         OverlapSides::new(&mut plan.join, (left, of_left), (right, of_right), keys, driver)
     }

@@ -25,7 +25,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::columns::time::Int64s;
-use crate::query::aggregate::plan::FunctionsPlan;
+use crate::query::aggregate::plan::Span;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
 
@@ -133,6 +133,9 @@ pub(super) struct PartnerResults {
     partners: Option<Box<TimedPartners>>,
     /// The times by which partners are ordered, if partners are found by comparing pairs.
     order: Option<Int64s>,
+    /// The times of left rows, if partners in intervals of the same length are found by comparing
+    /// pairs.
+    left_times: Option<Int64s>,
     /// If the left rows belong to a stream, the number of stream rows that precede the table's
     /// rows.
     before: Option<u64>,
@@ -165,7 +168,10 @@ impl PartnerAggregation {
     pub fn start(&self, left: &Table, right: &Table, stop: Stop) -> Result<Join> {
         let driver = Driver::new(self.options().threads, stop);
         match self.find_in_index(left, right, &driver)? {
-            Some((right, found)) => self.start_with(found, left, &right, None, None, driver),
+            Some((partners, found)) => {
+                let tables = (left, &partners);
+                self.start_with(found, tables, right.schema(), None, None, driver)
+            }
             None => self.start_on(left, right, None, None, driver),
         }
     }
@@ -182,8 +188,7 @@ impl PartnerAggregation {
             return Ok(None);
         }
         let tables = (left, right);
-        let functions = FunctionsPlan::of_table(&self.aggregates, "right", right.schema());
-        let read = functions?.1.columns();
+        let read = self.columns_read(left.schema(), right.schema())?;
         match &self.join {
             PartnerJoin::Interval { join, with_prevailing } => {
                 join.partners_in_index(tables, *with_prevailing, read, driver)
@@ -216,27 +221,29 @@ impl PartnerAggregation {
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
         };
-        self.start_with(found, left, right, before, faults, driver)
+        self.start_with(found, (left, right), right.schema(), before, faults, driver)
     }
 
-    /// Like [`start_on`](Self::start_on), but the partners have already been found.
+    /// Like [`start_on`](Self::start_on), but the partners have already been found. The right table
+    /// only needs values in the columns that functions and conditions read. `schema` contains the
+    /// types of all right columns.
     fn start_with(
         &self,
         found: FoundPartners,
-        left: &Table,
-        right: &Table,
+        (left, right): (&Table, &Table),
+        schema: &SchemaRef,
         before: Option<u64>,
         faults: Option<&Faults>,
         driver: Driver,
     ) -> Result<Join> {
         let FoundPartners { plan: mut join, key_method, partners } = found;
-        let mut plan = self.plan(&join.schema, right.schema())?;
+        let mut plan = self.plan(&join.schema, (left.schema(), schema))?;
         if let Some(faults) = faults {
             join.note(faults);
             plan.inputs.note(faults);
             plan.functions.faults = Some(faults.clone());
         }
-        let (mut counted, mut order) = (None, None);
+        let (mut counted, mut order, mut left_times) = (None, None, None);
         let (partners, pairs) = match partners {
             PartnerPlaces::Pairs(found, ts) => {
                 order = ts;
@@ -247,6 +254,7 @@ impl PartnerAggregation {
                     None => {
                         let matches = timed.find_matches(&driver)?;
                         order = Some(timed.sides.right);
+                        left_times = Some(timed.sides.left);
                         (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                     }
                     Some([of_left, of_right]) => {
@@ -273,6 +281,7 @@ impl PartnerAggregation {
             counted,
             partners,
             order,
+            left_times,
             before,
         };
         Join::new(self.options(), join, (left, right), pairs, Some(aggregation), driver)
@@ -346,6 +355,17 @@ impl PartnerResults {
         self.columns.put_together(of_states, all_values)
     }
 
+    /// Returns the intervals of some left rows.
+    fn spans(&self, left: Range<usize>) -> Vec<Span> {
+        let timed = self.plan.timed.expect("a function weights values by time");
+        let ts = match (&self.partners, &self.left_times) {
+            (Some(partners), _) => &partners.sides.left,
+            (None, Some(ts)) => ts,
+            (None, None) => unreachable!("intervals have the same length"),
+        };
+        ts[left].iter().map(|ts| timed.span(*ts)).collect()
+    }
+
     /// Returns the result rows for some left rows.
     pub(super) fn rows(
         &self,
@@ -362,9 +382,10 @@ impl PartnerResults {
                 format!("for left row {} (from 0, in merged order)", before + row as u64)
             }
         };
+        let spans = || self.spans(left.clone());
         let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {
             let field: &arrow_schema::Field = field;
-            values.column(at, column, left.len(), field.data_type(), &place)
+            values.column(at, column, left.len(), field.data_type(), &place, &spans)
         };
         let mut aggregates =
             found.into_iter().enumerate().zip(fields).map(array).collect::<Result<Vec<_>>>()?;

@@ -58,13 +58,14 @@ pub(super) fn find(
         if let Some(kept) = take_one_sided(plan, (left, right), driver)? {
             rows.keep(&kept);
         }
-        let matches = of_left_rows(left, &rows, of_left, driver)?;
+        let matches = of_left_rows(left, &rows, of_left, ends.are_open, driver)?;
         return Ok((FoundPairs { key_method, candidates: Candidates::runs(matches) }, rows.right));
     }
     let is_mixed = ends.reads(Origin::Left);
+    let rule = IntervalRule { are_open: ends.are_open, are_ordered: !is_mixed };
     let interval = |table, ts: &[i64], side, endpoints| {
         let RowIntervals { starts, ends, without } =
-            intervals(table, ts, side, endpoints, !is_mixed, driver)?;
+            intervals(table, ts, side, endpoints, rule, driver)?;
         Ok::<_, crate::Error>(Intervals {
             starts: Int64s::Own(starts),
             ends: Some(Int64s::Own(ends)),
@@ -122,7 +123,8 @@ impl QueryPlan {
         let (ts, _) = time::times_or_nulls(rows, column, unit)?;
         let is_mixed = ends.reads(Origin::Left) && ends.reads(Origin::Right);
         let driver = Driver::new(1, Stop::default());
-        let found = intervals(rows, &ts, side, endpoints, !is_mixed, &driver)?;
+        let rule = IntervalRule { are_open: ends.are_open, are_ordered: !is_mixed };
+        let found = intervals(rows, &ts, side, endpoints, rule, &driver)?;
         let (mut starts, mut ends) = (found.starts.to_vec(), found.ends.to_vec());
         for row in found.without {
             let row = row as usize;
@@ -142,9 +144,11 @@ fn of_left_rows(
     left: &Table,
     rows: &TableSides,
     endpoints: [Endpoint<'_>; 2],
+    are_open: bool,
     driver: &Driver,
 ) -> Result<Matches> {
-    let found = intervals(left, &rows.left, Origin::Left, endpoints, true, driver)?;
+    let rule = IntervalRule { are_open, are_ordered: true };
+    let found = intervals(left, &rows.left, Origin::Left, endpoints, rule, driver)?;
     let ends = rows::RowEnds { first: &found.starts, last: &found.ends };
     let (left, right) = rows.columns();
     Ok(row_interval_join(left, right, rows.key_count(), ends, driver)?)
@@ -188,14 +192,22 @@ struct RowIntervals {
     without: Vec<u32>,
 }
 
-/// The intervals of one side's rows. If `are_ordered` is true, a row whose start is after its end
-/// matches nothing.
+/// Which rows match nothing.
+#[derive(Clone, Copy)]
+struct IntervalRule {
+    /// Whether a row for which an end is null has no bound there, instead of matching nothing.
+    are_open: bool,
+    /// Whether a row whose start is after its end matches nothing.
+    are_ordered: bool,
+}
+
+/// The intervals of one side's rows.
 fn intervals(
     table: &Table,
     ts: &[i64],
     side: Origin,
     endpoints: [Endpoint<'_>; 2],
-    are_ordered: bool,
+    rule: IntervalRule,
     driver: &Driver,
 ) -> Result<RowIntervals> {
     let mut starts = Pages::unwritten(table.rows());
@@ -218,12 +230,12 @@ fn intervals(
     let found = driver.map(work, |(block, rows, starts, ends): Work<'_>| {
         let ts = &ts[rows.clone()];
         let [start, end] = endpoints;
-        let found_starts = times(start, Limit::Start, &block, ts, side)?;
-        let found_ends = times(end, Limit::End, &block, ts, side)?;
+        let found_starts = times(start, Limit::Start, &block, ts, (side, rule.are_open))?;
+        let found_ends = times(end, Limit::End, &block, ts, (side, rule.are_open))?;
         let mut without = Vec::new();
         for (at, row) in rows.enumerate() {
             let interval = found_starts[at].zip(found_ends[at]);
-            let interval = interval.filter(|(start, end)| !are_ordered || start <= end);
+            let interval = interval.filter(|(start, end)| !rule.are_ordered || start <= end);
             let (start, end) = interval.unwrap_or_else(|| {
                 without.push(row as u32);
                 (i64::MAX, i64::MIN)
@@ -244,12 +256,15 @@ fn times(
     limit: Limit,
     block: &RecordBatch,
     ts: &[i64],
-    side: Origin,
+    (side, are_open): (Origin, bool),
 ) -> Result<Vec<Option<i64>>> {
-    match (endpoint, limit) {
-        (Endpoint::Own, _) => Ok(ts.iter().copied().map(Some).collect()),
-        (Endpoint::Unbounded, Limit::Start) => Ok(vec![Some(i64::MIN); ts.len()]),
-        (Endpoint::Unbounded, Limit::End) => Ok(vec![Some(i64::MAX); ts.len()]),
-        (Endpoint::Of(end), _) => end.times(side, block, ts),
+    let no_bound = match limit {
+        Limit::Start => i64::MIN,
+        Limit::End => i64::MAX,
+    };
+    match endpoint {
+        Endpoint::Own => Ok(ts.iter().copied().map(Some).collect()),
+        Endpoint::Unbounded => Ok(vec![Some(no_bound); ts.len()]),
+        Endpoint::Of(end) => end.times(side, block, ts, are_open.then_some(no_bound)),
     }
 }

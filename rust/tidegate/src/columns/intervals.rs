@@ -8,12 +8,21 @@ use tidegate_operators::overlap::IntervalColumns;
 use tidegate_structures::memory::pages::{Pages, Slot};
 use tidegate_structures::memory::partition::ranges;
 
-use crate::columns::table::Table;
 use crate::columns::time::{Int64s, Unit};
 use crate::{Error, Result};
 
 /// The number of rows that a thread checks at a time.
 const PART_ROWS: usize = 1 << 16;
+
+/// Returns the times, with the same time for all of the given rows.
+fn replaced(times: Int64s, rows: &[u32], time: i64) -> Int64s {
+    if rows.is_empty() {
+        return times;
+    }
+    let mut own = Pages::collect(times.iter().copied());
+    rows.iter().for_each(|&row| own[row as usize] = time);
+    Int64s::Own(own)
+}
 
 /// The intervals of a table's rows.
 pub(crate) struct Intervals {
@@ -28,21 +37,22 @@ pub(crate) struct Intervals {
 
 impl Intervals {
     /// Returns the intervals, given the times in both columns, in `unit`, and the rows that lack a
-    /// time. Intervals overlap if they have `least` steps in common.
+    /// time. Intervals overlap if they have `least` steps in common. If `are_open` is true, intervals
+    /// without a start or an end are infinitely long.
     pub(crate) fn of(
-        table: &Table,
-        (start, end): (usize, usize),
-        [(starts, no_starts), (mut ends, no_ends)]: [(Int64s, Vec<u32>); 2],
-        (least, unit): (i64, Unit),
+        (table, names): (&str, (&str, &str)),
+        [(mut starts, no_starts), (mut ends, no_ends)]: [(Int64s, Vec<u32>); 2],
+        (least, are_open, unit): (i64, bool, Unit),
         driver: &Driver,
     ) -> Result<Self> {
-        let mut missing = BitSet::new(table.rows());
+        let rows = starts.len();
+        let mut missing = BitSet::new(rows);
         no_starts.iter().chain(&no_ends).for_each(|&row| missing.insert(row as usize));
         let has_missing = !no_starts.is_empty() || !no_ends.is_empty();
         let steps = least.cast_unsigned();
-        let mut last = Pages::unwritten(if least > 0 { table.rows() } else { 0 });
+        let mut last = Pages::unwritten(if least > 0 { rows } else { 0 });
         let mut rest = &mut last[..];
-        let parts = ranges(table.rows(), table.rows().div_ceil(PART_ROWS).max(1));
+        let parts = ranges(rows, rows.div_ceil(PART_ROWS).max(1));
         let parts = parts.into_iter().map(|part| {
             let (head, tail) =
                 std::mem::take(&mut rest).split_at_mut(if least > 0 { part.len() } else { 0 });
@@ -62,7 +72,8 @@ impl Intervals {
                 for row in if all_overlap { part.end..part.end } else { part.clone() } {
                     let (start, end) = (starts[row], ends[row]);
                     let is_missing = has_missing && missing.contains(row);
-                    if is_missing || end.checked_sub(least).is_none_or(|last| last < start) {
+                    let is_short = || end.checked_sub(least).is_none_or(|last| last < start);
+                    if (is_missing && !are_open) || (!is_missing && is_short()) {
                         if !is_missing && end < start {
                             return Err(row);
                         }
@@ -76,19 +87,21 @@ impl Intervals {
             })?;
         let without = found.into_iter().collect::<std::result::Result<Vec<_>, usize>>();
         let without = without.map_err(|row| {
-            let name = |column| table.schema().field(column).name();
             let after = i128::from(starts[row]) - i128::from(ends[row]);
             Error::data(format!(
-                "{}: row {row}: column `{}` is {after} {} after column `{}`, expected a start at \
-                 or before its end; swap the two, or filter such rows out first",
-                table.name(),
-                name(start),
+                "{table}: row {row}: column `{}` is {after} {} after column `{}`, expected a start \
+                 at or before its end; swap the two, or filter such rows out first",
+                names.0,
                 unit.steps_name(),
-                name(end),
+                names.1,
             ))
         })?;
         if least > 0 {
             ends = Int64s::Own(last.written());
+        }
+        if are_open {
+            starts = replaced(starts, &no_starts, i64::MIN);
+            ends = replaced(ends, &no_ends, i64::MAX);
         }
         Ok(Intervals { starts, ends: Some(ends), without: without.concat() })
     }

@@ -48,6 +48,8 @@ pub(crate) struct RowEnds {
     pub(crate) lower: Option<RowEnd>,
     /// `None` for no bound.
     pub(crate) upper: Option<RowEnd>,
+    /// Whether a row for which an end is null has no bound there, instead of matching nothing.
+    pub(crate) are_open: bool,
 }
 
 /// One end of a join's intervals.
@@ -170,13 +172,15 @@ impl RowEnd {
     }
 
     /// For each row in a batch, returns the end of the interval in which the other side's times
-    /// match the row. Returns `None` for a row that matches nothing. `ts` contains the times of the
-    /// rows. Only columns of the side to which the batch belongs are read.
+    /// match the row. Returns `None` for a row that matches nothing, and `of_null` for a row for
+    /// which the end is null. `ts` contains the times of the rows. Only columns of the side to which
+    /// the batch belongs are read.
     pub(crate) fn times(
         &self,
         side: Origin,
         batch: &RecordBatch,
         ts: &[i64],
+        of_null: Option<i64>,
     ) -> Result<Vec<Option<i64>>> {
         Ok(match &self.value {
             EndValue::Fixed(value, _) => {
@@ -184,7 +188,10 @@ impl RowEnd {
             }
             EndValue::Computed(_, value) => {
                 let values = whole_numbers(&value.evaluate(batch)?)?;
-                let time = |(&ts, value): (&i64, Option<i128>)| self.rule.time(side, ts, value?);
+                let time = |(&ts, value): (&i64, Option<i128>)| match value {
+                    Some(value) => self.rule.time(side, ts, value),
+                    None => of_null,
+                };
                 ts.iter().zip(values).map(time).collect()
             }
         })

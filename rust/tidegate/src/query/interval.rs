@@ -49,6 +49,7 @@ use crate::{Error, Result};
 ///     lower: Some(Bound::Steps(-2).into()),
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     // The other options ask for an inner join.
 ///     options: JoinOptions { by: vec![("symbol".to_owned(), "symbol".to_owned())], ..options },
 /// };
@@ -67,6 +68,9 @@ pub struct IntervalJoin {
     pub upper: Option<End>,
     /// The ends that belong to the interval.
     pub closed: Closed,
+    /// Whether an end that is computed as null means that there is no bound. Otherwise, a row for
+    /// which an end is null matches nothing.
+    pub open_ends: bool,
     /// The options that all joins have.
     pub options: JoinOptions,
 }
@@ -157,6 +161,12 @@ impl IntervalJoin {
             Some(End::Computed(_)) => None,
         };
         if let (Some(lower), Some(upper)) = (fixed(&self.lower), fixed(&self.upper)) {
+            if self.open_ends {
+                return Err(Error::argument(
+                    "open_ends: lower and upper are the same for all rows, so they are never null; \
+                     leave open_ends out, or give None for no bound",
+                ));
+            }
             return Ok(IntervalEnds::Fixed(time::interval(lower, upper, self.closed, unit)?));
         }
         let end = |name, end: &Option<End>, is_open| {
@@ -169,6 +179,7 @@ impl IntervalJoin {
         Ok(IntervalEnds::OfRows(RowEnds {
             lower: end("lower", &self.lower, is_open_below)?,
             upper: end("upper", &self.upper, is_open_above)?,
+            are_open: self.open_ends,
         }))
     }
 
@@ -190,6 +201,10 @@ impl IntervalJoin {
         max_width: Option<Bound>,
     ) -> Result<IntervalBounds> {
         match (&plan.ends, max_width) {
+            (IntervalEnds::OfRows(RowEnds { are_open: true, .. }), _) => Err(Error::argument(
+                "open_ends: a row without an end would be kept forever; leave it out, and replace \
+                 nulls in the bound, as in tidegate.left.end.coalesce(...)",
+            )),
             (IntervalEnds::Fixed(interval), None) => {
                 Ok(IntervalBounds { interval: *interval, widths: [None, None], max_width: None })
             }

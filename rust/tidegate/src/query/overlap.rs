@@ -1,11 +1,15 @@
 //! The overlap join.
 
-use arrow_schema::{Schema, SchemaRef};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
 use tidegate_operators::rows::Closed;
 
+use super::aggregate::inputs::{ReadColumn, input, is_plain};
 use super::options::{JoinOptions, JoinPlan};
 use super::plan::QueryPlan;
-use crate::columns::table::column;
+use crate::columns::table::{Names, Table};
 use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
@@ -14,8 +18,8 @@ use crate::{Error, Result};
 ///
 /// A pair `(l, r)` is in the result if all `by` columns are equal, `l.start <= r.end`, `r.start <=
 /// l.end` and `predicate` holds. With [`Closed::Left`], intervals exclude their ends: comparisons
-/// use `<` instead of `<=`, and an empty interval overlaps nothing. A row whose start or end is
-/// null also overlaps nothing.
+/// use `<` instead of `<=`, and an empty interval overlaps nothing. Without `open_ends`, a row whose
+/// start or end is null also overlaps nothing.
 ///
 /// This example matches each alarm with the jobs that were running during the alarm:
 ///
@@ -45,6 +49,7 @@ use crate::{Error, Result};
 /// let join = OverlapJoin {
 ///     on: [names(), names()],
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     min_overlap: None,
 ///     options, // of an inner join
 /// };
@@ -55,10 +60,12 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug)]
 pub struct OverlapJoin {
-    /// Each side's start and end columns.
+    /// Each side's start and end columns, or SQL expressions over the side's columns.
     pub on: [(String, String); 2],
     /// [`Closed::Both`], or [`Closed::Left`] if intervals exclude their ends.
     pub closed: Closed,
+    /// Whether a null start means that the interval has no start, and a null end that it has no end.
+    pub open_ends: bool,
     /// The minimum length of the overlap; `None` if a single point is enough.
     pub min_overlap: Option<Bound>,
     /// The options that all joins have.
@@ -76,11 +83,63 @@ pub(crate) const OF_LISTS: &str = "lists of the right rows that are open at sele
 pub(crate) const BY_START: &str =
     "  index      right rows grouped by key, in the order of their starts";
 
+/// The start and the end of a side's rows.
+#[derive(Debug)]
+pub(crate) struct EndColumns {
+    start: (Field, ReadColumn),
+    end: (Field, ReadColumn),
+    /// Whether nulls mean that intervals are open.
+    pub(crate) are_open: bool,
+}
+
+impl EndColumns {
+    fn new(table: &str, schema: &Schema, on: &(String, String), are_open: bool) -> Result<Self> {
+        let names = Names::new(schema);
+        let read = |name: &str| input(table, schema, &names, name, "on");
+        // A point in time without a time is not an interval that contains all times.
+        let are_open = are_open && on.0 != on.1;
+        Ok(EndColumns { start: read(&on.0)?, end: read(&on.1)?, are_open })
+    }
+
+    /// Returns the positions of the columns that contain the start and the end, unless one of them
+    /// is computed.
+    pub(crate) fn stored(&self) -> Option<(usize, usize)> {
+        match (&self.start.1, &self.end.1) {
+            (ReadColumn::Stored(start), ReadColumn::Stored(end)) => Some((*start, *end)),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the start and the end.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        (self.start.0.name(), self.end.0.name())
+    }
+
+    /// Returns the columns of the table from which the start and the end are read.
+    fn reads(&self) -> Vec<usize> {
+        [&self.start.1, &self.end.1].into_iter().flat_map(ReadColumn::columns).copied().collect()
+    }
+
+    /// Returns a table whose two columns are the start and the end of each row.
+    pub(crate) fn of(&self, table: &Table) -> Result<Table> {
+        let fields = [&self.start.0, &self.end.0].map(|field| field.clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let every: Vec<usize> = (0..table.schema().fields().len()).collect();
+        let both = |batch: &RecordBatch| {
+            let read = [&self.start.1, &self.end.1].map(|column| column.values(batch, &every));
+            let columns = read.into_iter().collect::<Result<Vec<_>>>()?;
+            Ok(RecordBatch::try_new(schema.clone(), columns)?)
+        };
+        let batches = table.batches().iter().map(both).collect::<Result<_>>()?;
+        Table::of_valid(table.name(), schema.clone(), batches)
+    }
+}
+
 /// An overlap join whose names and types fit two schemas.
 #[derive(Debug)]
 pub(crate) struct OverlapPlan {
-    /// The start and end columns of each side.
-    pub(crate) columns: [(usize, usize); 2],
+    /// The start and the end of each side's rows.
+    pub(crate) columns: [EndColumns; 2],
     pub(crate) unit: Unit,
     /// The minimum number of time steps from the later start to the earlier end. This number is at
     /// least 1 if intervals exclude their ends.
@@ -98,15 +157,13 @@ impl OverlapJoin {
     }
 
     pub(crate) fn plan(&self, left: &Schema, right: &Schema) -> Result<OverlapPlan> {
-        let find = |table, schema, name: &String| column(table, schema, name, "on");
-        let [(left_start, left_end), (right_start, right_end)] = &self.on;
-        let of_left = (find("left", left, left_start)?, find("left", left, left_end)?);
-        let of_right = (find("right", right, right_start)?, find("right", right, right_end)?);
+        let of_left = EndColumns::new("left", left, &self.on[0], self.open_ends)?;
+        let of_right = EndColumns::new("right", right, &self.on[1], self.open_ends)?;
         let unit = time::finest_unit(&[
-            ("left", left.field(of_left.0)),
-            ("left", left.field(of_left.1)),
-            ("right", right.field(of_right.0)),
-            ("right", right.field(of_right.1)),
+            ("left", &of_left.start.0),
+            ("left", &of_left.end.0),
+            ("right", &of_right.start.0),
+            ("right", &of_right.end.0),
         ])?;
         let least = match self.min_overlap {
             None => 0,
@@ -140,19 +197,28 @@ impl OverlapJoin {
         let plan = self.plan(left, right)?;
         let explanation = self.explain(&plan);
         let query = QueryPlan::new(explanation, &plan.join, Vec::new(), None);
-        let query = query.reading(plan.columns.map(|(start, end)| vec![start, end]));
-        Ok(QueryPlan { intervals: Some(plan.columns), unit: Some(plan.unit), ..query })
+        let [of_left, of_right] = &plan.columns;
+        let query = query.reading([of_left.reads(), of_right.reads()]);
+        let intervals = of_left.stored().zip(of_right.stored()).map(|(left, right)| [left, right]);
+        Ok(QueryPlan { intervals, unit: Some(plan.unit), ..query })
     }
 
     /// Returns an explanation of the join of two tables, as shown to users.
     fn explain(&self, plan: &OverlapPlan) -> String {
         let [left, right] = &self.on;
+        let shown = |side: &str, name: &str| match is_plain(name) {
+            true => format!("{side}.{name}"),
+            false => format!("{side}: {name}"),
+        };
         let than = if self.closed == Closed::Both { "<=" } else { "<" };
         let mut lines = vec![
             format!("overlap_join ({:?})", self.options.how).to_lowercase(),
             format!(
-                "  overlap    left.{} {than} right.{} and right.{} {than} left.{}",
-                left.0, right.1, right.0, left.1
+                "  overlap    {} {than} {} and {} {than} {}",
+                shown("left", &left.0),
+                shown("right", &right.1),
+                shown("right", &right.0),
+                shown("left", &left.1)
             ),
         ];
         if self.min_overlap.is_some() {
@@ -161,6 +227,9 @@ impl OverlapJoin {
                 plan.least,
                 plan.unit.steps_name()
             ));
+        }
+        if self.open_ends {
+            lines.push("  open       a null start or end means that there is none".to_owned());
         }
         lines.push(self.options.describe_keys());
         lines.extend(self.options.describe_predicate());

@@ -7,11 +7,11 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_operators::rows::{How, Interval, Retention};
 
 use super::aggregate::inputs::InputPlan;
-use super::aggregate::plan::{FunctionsPlan, show};
+use super::aggregate::plan::{FunctionsPlan, Span, show};
 use super::aggregate::{Aggregate, Function, with_aggregate};
 use super::band::BandJoin;
 use super::identity::Identity;
-use super::interval::IntervalJoin;
+use super::interval::{IntervalEnds, IntervalJoin};
 use super::options::{JoinOptions, JoinPlan};
 use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
@@ -57,6 +57,7 @@ use crate::{Error, Result, shown};
 ///     lower: Some(Bound::Steps(-2).into()),
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     options,
 /// };
 /// let (name, columns) = ("bid".to_owned(), vec!["bid".to_owned()]);
@@ -102,6 +103,26 @@ pub(crate) struct PartnersPlan {
     pub(crate) inputs: InputPlan,
     /// The left columns, followed by the aggregates.
     pub(crate) schema: SchemaRef,
+    /// The intervals, if a function weights values by time.
+    pub(crate) timed: Option<TimedInterval>,
+}
+
+/// The intervals whose values are weighted by time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimedInterval {
+    pub(crate) unit: Unit,
+    /// The distance from the left time to the start of the interval, if earlier rows can prevail.
+    lower: Option<i64>,
+    /// The distance from the left time to the end of the interval, if values hold until then.
+    upper: Option<i64>,
+}
+
+impl TimedInterval {
+    /// Returns the interval of a left row with this time.
+    pub(crate) fn span(&self, ts: i64) -> Span {
+        let end = |distance: i64| ts.saturating_add(distance);
+        Span { start: self.lower.map(end), end: self.upper.map_or(i64::MAX, end) }
+    }
 }
 
 /// The plan for aggregating partners in streams.
@@ -204,9 +225,29 @@ impl PartnerAggregation {
         }
     }
 
-    /// Returns the plan for the aggregates, given the schema of the result's left columns.
-    pub(crate) fn plan(&self, of_left: &Schema, right: &Schema) -> Result<PartnersPlan> {
-        let (functions, inputs) = FunctionsPlan::of_table(&self.aggregates, "right", right)?;
+    /// Returns the right columns that the functions and their conditions read.
+    pub(crate) fn columns_read(&self, left: &Schema, right: &Schema) -> Result<Vec<usize>> {
+        let timed = self.timed_interval(left, right)?;
+        Ok(self.functions(timed.as_ref(), right)?.1.columns())
+    }
+
+    fn functions(
+        &self,
+        timed: Option<&TimedInterval>,
+        right: &Schema,
+    ) -> Result<(FunctionsPlan, InputPlan)> {
+        FunctionsPlan::of_table(&self.aggregates, timed.map(|timed| timed.unit), "right", right)
+    }
+
+    /// Returns the plan for the aggregates, given both schemas and the schema of the result's left
+    /// columns.
+    pub(crate) fn plan(
+        &self,
+        of_left: &Schema,
+        (left, right): (&Schema, &Schema),
+    ) -> Result<PartnersPlan> {
+        let timed = self.timed_interval(left, right)?;
+        let (functions, inputs) = self.functions(timed.as_ref(), right)?;
         let mut fields: Vec<_> = of_left.fields().iter().cloned().collect();
         fields.extend(functions.fields()?.into_iter().map(Arc::new));
         let mut names = HashSet::with_capacity(fields.len());
@@ -223,18 +264,50 @@ impl PartnerAggregation {
         let columns: Vec<_> = functions.origins(results, &[right]).collect();
         let metadata = of_partners(of_left, right, &columns);
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        Ok(PartnersPlan { functions, inputs, schema })
+        Ok(PartnersPlan { functions, inputs, schema, timed })
+    }
+
+    /// If a function weights values by time, returns the intervals in which these values lie.
+    fn timed_interval(&self, left: &Schema, right: &Schema) -> Result<Option<TimedInterval>> {
+        let Some(one) = self.aggregates.iter().find(|one| one.function.is_timed()) else {
+            return Ok(None);
+        };
+        let refuse = |why: &str| {
+            let (name, function) = (&one.name, one.function.name());
+            Err(Error::argument(format!("aggs: `{name}`: {function} {why}")))
+        };
+        let PartnerJoin::Interval { join, with_prevailing } = &self.join else {
+            return refuse(
+                "weights values by their times relative to an interval; write interval_join with \
+                 lower and upper, or aggregate",
+            );
+        };
+        let plan = join.plan(left, right)?;
+        let holds = |one: &Aggregate| matches!(one.function, Function::TimeWeightedMean);
+        let (lower, upper) = match (&plan.ends, self.aggregates.iter().any(holds)) {
+            (_, false) => (None, None),
+            (IntervalEnds::Fixed(Interval { lower, upper: Some(upper), .. }), true) => {
+                (lower.filter(|_| *with_prevailing), Some(*upper))
+            }
+            _ => {
+                return Err(Error::argument(
+                    "aggs: time_weighted_mean needs the end of each interval, because the last \
+                     value holds until then; give upper as a duration or an integer",
+                ));
+            }
+        };
+        Ok(Some(TimedInterval { unit: plan.unit, lower, upper }))
     }
 
     /// The schema of the result.
     pub fn schema(&self, left: &Schema, right: &Schema) -> Result<SchemaRef> {
-        Ok(self.plan(&self.join.query_plan(left, right)?.schema, right)?.schema)
+        Ok(self.plan(&self.join.query_plan(left, right)?.schema, (left, right))?.schema)
     }
 
     /// Returns the plan for joining two tables with these schemas.
     pub fn query_plan(&self, left: &Schema, right: &Schema) -> Result<QueryPlan> {
         let mut query = self.join.query_plan(left, right)?;
-        let plan = self.plan(&query.schema, right)?;
+        let plan = self.plan(&query.schema, (left, right))?;
         let predicate = self.options().predicate.as_ref();
         let predicate = predicate.map(|expr| Predicate::bind(expr, left, right)).transpose()?;
         let is_scanned = predicate.is_some_and(|predicate| predicate.by_side().is_none());
@@ -291,7 +364,7 @@ impl PartnerAggregation {
                 ));
             }
         };
-        let schema = self.plan(&join.schema, right)?.schema;
+        let schema = self.plan(&join.schema, (left, right))?.schema;
         let of_pairs = join.predicate.as_ref().is_some_and(|both| both.by_side().is_none());
         lines[0] = lines[0].replace("(semi)", &format!("({}), aggregates of partners", self.how()));
         lines.extend(self.describe());

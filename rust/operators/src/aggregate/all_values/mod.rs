@@ -21,6 +21,8 @@ mod sliding;
 mod tests;
 mod windows;
 
+use std::cmp::Reverse;
+
 use tidegate_structures::memory;
 use tidegate_structures::memory::bits::BitSet;
 use tidegate_structures::memory::pages::Pages;
@@ -49,7 +51,79 @@ pub enum AllValues<'a> {
     /// The number of distinct values.
     Distinct(Vec<Column<'a, i64>>),
     /// The rows, in merged order.
-    Rows(Vec<Mask<'a>>),
+    Rows {
+        /// The rows that are included.
+        masks: Vec<Mask<'a>>,
+        /// The rows to list.
+        list: RowList,
+    },
+    /// The rows with the largest values, in descending order of their values. Of rows with equal
+    /// values, the earliest is first.
+    Largest {
+        /// The values.
+        values: Vec<Column<'a, i64>>,
+        /// The maximum number of rows.
+        most: usize,
+    },
+}
+
+/// The rows to list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowList {
+    /// All rows.
+    All,
+    /// The first rows, at most this many.
+    First(usize),
+    /// The last rows, at most this many.
+    Last(usize),
+}
+
+/// The rows that a function lists.
+#[derive(Clone, Copy, Debug)]
+enum RowChoice {
+    InOrder(RowList),
+    Largest(usize),
+}
+
+impl RowChoice {
+    /// Appends the listed rows to `rows`. `places` contains the positions or numbers of all rows,
+    /// in order. `code` returns a row's value, and `row` returns its number.
+    fn extend(
+        self,
+        rows: &mut Vec<u32>,
+        places: impl DoubleEndedIterator<Item = u32>,
+        code: impl Fn(u32) -> i64,
+        row: impl Fn(u32) -> u32,
+    ) {
+        let start = rows.len();
+        let count = places.size_hint().1.unwrap_or_default();
+        match self {
+            RowChoice::InOrder(RowList::All) => {
+                memory::reserve(rows, count);
+                rows.extend(places.map(row));
+            }
+            RowChoice::InOrder(RowList::First(most)) => {
+                memory::reserve(rows, count.min(most));
+                rows.extend(places.take(most).map(row));
+            }
+            RowChoice::InOrder(RowList::Last(most)) => {
+                memory::reserve(rows, count.min(most));
+                rows.extend(places.rev().take(most).map(row));
+                rows[start..].reverse();
+            }
+            RowChoice::Largest(most) => {
+                let mut all = memory::vec(count);
+                all.extend((0_u32..).zip(places).map(|(nth, at)| (Reverse(code(at)), nth, at)));
+                if let Some(last) = most.checked_sub(1).filter(|_| all.len() > most) {
+                    all.select_nth_unstable(last);
+                }
+                all.truncate(most);
+                all.sort_unstable();
+                memory::reserve(rows, all.len());
+                rows.extend(all.into_iter().map(|(_, _, at)| row(at)));
+            }
+        }
+    }
 }
 
 impl AllValues<'_> {
@@ -74,13 +148,15 @@ impl AllValues<'_> {
             match self {
                 AllValues::Quantile { values, .. } => values[source].mask,
                 AllValues::Distinct(values) => values[source].mask,
-                AllValues::Rows(masks) => masks[source],
+                AllValues::Largest { values, .. } => values[source].mask,
+                AllValues::Rows { masks, .. } => masks[source],
             }
         };
         let sources = match self {
             AllValues::Quantile { values, .. } => values.len(),
             AllValues::Distinct(values) => values.len(),
-            AllValues::Rows(masks) => masks.len(),
+            AllValues::Largest { values, .. } => values.len(),
+            AllValues::Rows { masks, .. } => masks.len(),
         };
         let counted = (0..sources).any(|source| mask(source).is_some()).then(|| {
             let mut counted = BitSet::new(places);
@@ -97,11 +173,11 @@ impl AllValues<'_> {
                 let code = |Place { source, row }: Place| order_of(values[source].values[row]);
                 codes(places, |place| code(row(place)), driver)?
             }
-            AllValues::Distinct(values) => {
+            AllValues::Distinct(values) | AllValues::Largest { values, .. } => {
                 let code = |Place { source, row }: Place| values[source].values[row];
                 codes(places, |place| code(row(place)), driver)?
             }
-            AllValues::Rows(_) => Pages::default(),
+            AllValues::Rows { .. } => Pages::default(),
         };
         Ok(ValuesByPlace { codes, counted })
     }
@@ -151,8 +227,9 @@ fn column<T: OutputValue>(results: impl ExactSizeIterator<Item = Option<T>>) -> 
     OutputColumn { values: T::column(values.written()), missing }
 }
 
-/// Returns the rows in each run as a list. `row` returns the number of the row at a position.
+/// Returns the listed rows of each run. `row` returns the number of the row at a position.
 fn lists(
+    listed: RowChoice,
     placed: &ValuesByPlace,
     runs: impl ExactSizeIterator<Item = Run>,
     row: impl Fn(u32) -> u32,
@@ -161,9 +238,8 @@ fn lists(
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for (at, run) in runs.enumerate() {
         let before = rows.len();
-        memory::reserve(&mut rows, run.len());
         let places = (run.start..run.end).filter(|&place| placed.counts(place));
-        rows.extend(places.map(&row));
+        listed.extend(&mut rows, places, |place| placed.codes[place as usize], &row);
         missing.extend((rows.len() == before).then_some(at));
         ends.push(rows.len());
     }

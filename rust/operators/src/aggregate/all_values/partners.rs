@@ -8,8 +8,8 @@ use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::{
-    AllValues, Distinct, Item, Quantiles, Scratch, ValuesByPlace, WindowFunction, column, lists,
-    slide,
+    AllValues, Distinct, Item, Quantiles, RowChoice, Scratch, ValuesByPlace, WindowFunction,
+    column, lists, slide,
 };
 use crate::aggregate::folds::partners::listed::Lists;
 use crate::aggregate::inputs::columns::Mask;
@@ -63,7 +63,7 @@ enum ValueResults<'a> {
     Floats(LeftResults<f64>),
     Integers(LeftResults<i64>),
     /// Rows are listed only on request, because they can far outnumber the left rows.
-    Rows(&'a Partners, ValuesByPlace),
+    Rows(RowChoice, &'a Partners, ValuesByPlace),
 }
 
 /// For each left row, a flag that indicates whether there is a result, followed by the result.
@@ -130,7 +130,14 @@ impl<'a> PartnerValues<'a> {
                     let found = LeftResults::new(&Distinct, partners, &placed, driver)?;
                     all[at] = found.into_iter().next().map(ValueResults::Integers);
                 }
-                AllValues::Rows(_) => all[at] = Some(ValueResults::Rows(partners, placed)),
+                AllValues::Rows { list, .. } => {
+                    let listed = RowChoice::InOrder(*list);
+                    all[at] = Some(ValueResults::Rows(listed, partners, placed));
+                }
+                AllValues::Largest { most, .. } => {
+                    let listed = RowChoice::Largest(*most);
+                    all[at] = Some(ValueResults::Rows(listed, partners, placed));
+                }
             }
         }
         Ok(PartnerValues(all.into_iter().flatten().collect()))
@@ -141,10 +148,10 @@ impl<'a> PartnerValues<'a> {
         let of_function = |found: &ValueResults<'_>| match found {
             ValueResults::Floats(results) => results.of(left.clone()),
             ValueResults::Integers(results) => results.of(left.clone()),
-            ValueResults::Rows(partners, placed) => {
+            ValueResults::Rows(listed, partners, placed) => {
                 let rows = partners.rows();
                 let row = |place| rows.map_or(place, |rows| rows[place as usize]);
-                lists(placed, left.clone().map(partners.whole_runs()), row)
+                lists(*listed, placed, left.clone().map(partners.whole_runs()), row)
             }
         };
         self.0.iter().map(of_function).collect()
@@ -247,14 +254,15 @@ impl<T: OutputValue + Value> LeftResults<T> {
 /// In this example, the right rows are listed for each left row:
 ///
 /// ```
-/// use tidegate_operators::aggregate::{AllValues, OutputValues, all_values_of_matches};
+/// use tidegate_operators::aggregate::{AllValues, OutputValues, RowList, all_values_of_matches};
 /// use tidegate_operators::driver::{Driver, Stopped};
 /// use tidegate_operators::matches::Matches;
 /// use tidegate_sync::Stop;
 ///
 /// let pairs = [(vec![0, 0, 2], vec![3, 1, 0])];
 /// let matches = Matches::of_pairs(&pairs, 3, 4, &Driver::new(1, Stop::default()))?;
-/// let found = all_values_of_matches(&matches, 0..3, None, &AllValues::Rows(vec![None]));
+/// let all = AllValues::Rows { masks: vec![None], list: RowList::All };
+/// let found = all_values_of_matches(&matches, 0..3, None, &all);
 /// let OutputValues::Lists { ends, rows } = &found.values else { unreachable!() };
 /// assert_eq!((ends, rows, &found.missing), (&vec![2, 2, 3], &vec![1, 3, 0], &vec![1]));
 /// # Ok::<(), Stopped>(())
@@ -276,19 +284,32 @@ pub fn all_values_of_matches(
             let of = values[0];
             one_by_one(&Distinct, &found, of.mask, |row| of.values[row])
         }
-        AllValues::Rows(masks) => {
-            let counted = |row: &u32| masks[0].is_none_or(|mask| mask.contains(*row as usize));
-            let (mut ends, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-            for (at, list) in found.rows_of_each().enumerate() {
-                let before = rows.len();
-                memory::reserve(&mut rows, list.size_hint().0);
-                rows.extend(list.filter(counted));
-                missing.extend((rows.len() == before).then_some(at));
-                ends.push(rows.len());
-            }
-            OutputColumn { values: OutputValues::Lists { ends, rows }, missing }
+        AllValues::Rows { masks, list } => {
+            row_lists(RowChoice::InOrder(*list), &found, masks[0], |_| 0)
+        }
+        AllValues::Largest { values, most } => {
+            let of = values[0];
+            row_lists(RowChoice::Largest(*most), &found, of.mask, |row| of.values[row as usize])
         }
     }
+}
+
+/// Returns the listed rows of each list.
+fn row_lists(
+    listed: RowChoice,
+    lists: &Lists<'_>,
+    mask: Mask<'_>,
+    code: impl Fn(u32) -> i64,
+) -> OutputColumn {
+    let counted = |row: &u32| mask.is_none_or(|mask| mask.contains(*row as usize));
+    let (mut ends, mut rows, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, list) in lists.rows_of_each().enumerate() {
+        let before = rows.len();
+        listed.extend(&mut rows, list.filter(counted), &code, |row| row);
+        missing.extend((rows.len() == before).then_some(at));
+        ends.push(rows.len());
+    }
+    OutputColumn { values: OutputValues::Lists { ends, rows }, missing }
 }
 
 /// Computes the results of a single-result function for each list separately.

@@ -95,7 +95,7 @@ proptest! {
         let of_all_rows = AllValues::Quantile { values: unmasked, quantile: which };
         let quantiles = AllValues::Quantile { values, quantile: which };
         let distincts = AllValues::Distinct(vec![Column { values: &integers[..], mask }]);
-        let rows = AllValues::Rows(vec![mask]);
+        let rows = AllValues::Rows { masks: vec![mask], list: RowList::All };
 
         // The partners of each left row, ordered by time and number.
         let mut expected = Vec::new();

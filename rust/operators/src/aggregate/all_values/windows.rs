@@ -1,6 +1,6 @@
 //! Functions over all values in a window.
 
-use super::{AllValues, Distinct, Quantiles, ValuesByPlace, lists, of_runs};
+use super::{AllValues, Distinct, Quantiles, RowChoice, ValuesByPlace, lists, of_runs};
 use crate::aggregate::inputs::columns::{Stream, first_rows};
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::output::{OutputColumn, Page};
@@ -117,7 +117,7 @@ pub struct WindowValues<'a> {
 enum ValuesFunction {
     Quantile(Quantiles),
     Distinct,
-    Rows,
+    Rows(RowChoice),
 }
 
 impl<'a> WindowValues<'a> {
@@ -133,7 +133,8 @@ impl<'a> WindowValues<'a> {
                 ValuesFunction::Quantile(Quantiles(vec![quantile]))
             }
             AllValues::Distinct(_) => ValuesFunction::Distinct,
-            AllValues::Rows(_) => ValuesFunction::Rows,
+            AllValues::Rows { list, .. } => ValuesFunction::Rows(RowChoice::InOrder(list)),
+            AllValues::Largest { most, .. } => ValuesFunction::Rows(RowChoice::Largest(most)),
         };
         Ok(WindowValues { rows, function, placed })
     }
@@ -144,8 +145,8 @@ impl<'a> WindowValues<'a> {
         match &self.function {
             ValuesFunction::Quantile(quantile) => of_runs(quantile, &self.placed, runs, driver),
             ValuesFunction::Distinct => of_runs(&Distinct, &self.placed, runs, driver),
-            ValuesFunction::Rows => {
-                Ok(lists(&self.placed, runs, |place| self.rows.rows[place as usize]))
+            ValuesFunction::Rows(listed) => {
+                Ok(lists(*listed, &self.placed, runs, |place| self.rows.rows[place as usize]))
             }
         }
     }

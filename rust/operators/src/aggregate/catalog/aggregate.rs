@@ -5,11 +5,13 @@ use super::kind::{AggregateKind, kind_of};
 use super::user::{UserAggregate, UserFunction};
 use crate::aggregate::inputs::columns::{Column, ColumnPairs, Mask, NumberColumns, Stream};
 use crate::aggregate::inputs::values::{
-    CountedRows, RowCandidates, RowCandidatesByValue, ValuePairs,
+    CountedRows, RowCandidates, RowCandidatesByValue, TimedValues, ValuePairs,
 };
 use crate::aggregate::states::functions::{
     Count, Covariance, Extreme, Mean, Pick, Product, RowOfExtreme, Sum, Variance, WeightedMean,
 };
+use crate::aggregate::states::timed::{DecayedMean, HalfLife, TimeWeightedMean};
+use crate::aggregate::states::whole::WholeMean;
 
 /// An aggregate function and its input columns, one per source.
 #[derive(Clone, Debug)]
@@ -20,10 +22,22 @@ pub enum Aggregate<'a> {
     Sum(NumberColumns<'a>),
     /// The mean of the values.
     Mean(NumberColumns<'a>),
+    /// The mean of integers, rounded to the nearest integer. The columns must not be floats.
+    WholeMean(NumberColumns<'a>),
     /// The product of the values.
     Product(Vec<Column<'a, f64>>),
     /// The mean of the first values, weighted by the second values.
     WeightedMean(ColumnPairs<'a>),
+    /// The mean of the values, weighted by the time for which each value holds. A value holds until
+    /// the next row.
+    TimeWeightedMean(Vec<Column<'a, f64>>),
+    /// The mean of the values. A row's weight halves with each half-life before the last row.
+    DecayedMean {
+        /// The values.
+        values: Vec<Column<'a, f64>>,
+        /// The half-life, which is greater than 0.
+        half_life: i64,
+    },
     /// The sample covariance of the two values.
     Covariance(ColumnPairs<'a>),
     /// The correlation of the two values.
@@ -57,6 +71,15 @@ impl<'a> Aggregate<'a> {
     }
 }
 
+/// Returns values with the times of their rows.
+fn timed<'a, P>(
+    streams: &'a [Stream<'a>],
+    values: &'a [Column<'a, f64>],
+    parameter: P,
+) -> TimedValues<'a, P> {
+    TimedValues { streams, values, parameter }
+}
+
 /// Returns an aggregate's function, with its input from each source. Row `n` of source `s` is row
 /// number `first_rows[s] + n`.
 pub(in crate::aggregate) fn kind<'a>(
@@ -84,7 +107,22 @@ pub(in crate::aggregate) fn kind<'a>(
         Aggregate::Mean(NumberColumns::Floats(columns)) => {
             kind_of::<Mean<f64>, _>(rows, &columns[..])
         }
+        Aggregate::WholeMean(NumberColumns::Integers(columns)) => {
+            kind_of::<WholeMean<i64>, _>(rows, &columns[..])
+        }
+        Aggregate::WholeMean(NumberColumns::Wide(columns)) => {
+            kind_of::<WholeMean<i128>, _>(rows, &columns[..])
+        }
+        Aggregate::WholeMean(NumberColumns::Floats(_)) => {
+            panic!("only the mean of integers can be rounded")
+        }
         Aggregate::Product(columns) => kind_of::<Product, _>(rows, &columns[..]),
+        Aggregate::TimeWeightedMean(values) => {
+            kind_of::<TimeWeightedMean, _>(rows, timed(rows, values, ()))
+        }
+        Aggregate::DecayedMean { values, half_life } => {
+            kind_of::<DecayedMean, _>(rows, timed(rows, values, HalfLife(*half_life)))
+        }
         Aggregate::WeightedMean(of) => kind_of::<WeightedMean, _>(rows, pairs(of)),
         Aggregate::Min(columns) => kind_of::<Extreme<false>, _>(rows, &columns[..]),
         Aggregate::Max(columns) => kind_of::<Extreme<true>, _>(rows, &columns[..]),

@@ -133,6 +133,42 @@ impl<F: Function<Input = ByValue>> FunctionInput<F> for RowCandidatesByValue<'_>
     }
 }
 
+/// Values with the times of their rows, and a parameter of the function.
+pub(in crate::aggregate) struct TimedValues<'a, P> {
+    pub(in crate::aggregate) streams: &'a [Stream<'a>],
+    pub(in crate::aggregate) values: &'a [Column<'a, f64>],
+    pub(in crate::aggregate) parameter: P,
+}
+
+impl<P, F> FunctionInput<F> for TimedValues<'_, P>
+where
+    P: Copy + Send + Sync,
+    F: Function<Input = (i64, f64, P)>,
+{
+    fn values(
+        &self,
+        source: usize,
+        rows: Range<usize>,
+    ) -> impl Iterator<Item = (i64, f64, P)> + Send {
+        let ts = self.streams[source].ts[rows.clone()].iter().copied();
+        let values = self.values[source].values[rows].iter().copied();
+        ts.zip(values).map(|(ts, value)| (ts, value, self.parameter))
+    }
+
+    fn at(&self, Place { source, row }: Place) -> (i64, f64, P) {
+        (self.streams[source].ts[row], self.values[source].values[row], self.parameter)
+    }
+
+    fn mask(&self, source: usize) -> Mask<'_> {
+        self.values[source].mask
+    }
+
+    fn announce(&self, source: usize, rows: &Range<usize>) {
+        prefetch_range(self.values[source].values, rows);
+        prefetch_range(self.streams[source].ts, rows);
+    }
+}
+
 /// Rows that are only counted.
 pub(in crate::aggregate) struct CountedRows<'a>(pub(in crate::aggregate) &'a [Mask<'a>]);
 

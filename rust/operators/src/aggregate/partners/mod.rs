@@ -116,7 +116,9 @@ impl<'a> PartnerAggregates<'a> {
     ) -> Result<Self, Stopped> {
         let one_time = OneTime::new(columns.right.ts.len(), aggregates);
         let streams = [one_time.rows()];
-        let kinds: Vec<_> = aggregates.iter().map(|one| kind(one, &streams, &[0])).collect();
+        let timed = [Stream { ts: columns.right.ts, keys: None }];
+        let of_rows = |one| if is_timed(one) { &timed } else { &streams };
+        let kinds: Vec<_> = aggregates.iter().map(|one| kind(one, of_rows(one), &[0])).collect();
         let passes = match kinds.iter().any(|kind| kind.in_words().is_some()) {
             true => Passes::new(columns, driver)?,
             false => None,
@@ -155,7 +157,7 @@ impl<'a> PartnerAggregates<'a> {
 
 /// Returns each aggregate's values. The left rows' partners are given by these matches. Left rows
 /// are specified as positions in `matches`. Functions receive partners ordered by time (if times
-/// are given) and then by number.
+/// are given) and then by number. Functions whose results depend on times require `ts`.
 ///
 /// In this example, the first right row is chosen from the pairs of each left row:
 ///
@@ -181,12 +183,19 @@ pub fn aggregate_matches(
 ) -> Vec<OutputColumn> {
     let one_time = OneTime::new(matches.right_rows(), aggregates);
     let streams = [one_time.rows()];
+    let timed = [Stream { ts: ts.unwrap_or_default(), keys: None }];
+    let of_rows = |one: &Aggregate<'_>| if is_timed(one) { &timed } else { &streams };
     let lists = Lists::new(matches, left, ts);
     let of_lists = |aggregate: &Aggregate<'_>| match aggregate {
         Aggregate::Count(masks) if masks.iter().all(Option::is_none) => lists.lengths(),
-        aggregate => kind(aggregate, &streams, &[0]).of_lists(&lists),
+        aggregate => kind(aggregate, of_rows(aggregate), &[0]).of_lists(&lists),
     };
     aggregates.iter().map(of_lists).collect()
+}
+
+/// Returns whether a function's result depends on the times of rows.
+fn is_timed(aggregate: &Aggregate<'_>) -> bool {
+    matches!(aggregate, Aggregate::TimeWeightedMean(_) | Aggregate::DecayedMean { .. })
 }
 
 /// Rows that all have the same time. Partners are added in row order, so the last row is the last

@@ -5,6 +5,7 @@ use super::functions::{
     ByValue, Count, CountedValue, Covariance, Extreme, Function, JointMoments, Mean, Moments,
     NO_ROW, Pick, Product, RowOfExtreme, Sum, Summand, Variance, WeightedMean, WeightedSum,
 };
+use super::whole::{WholeMean, WholeSummand};
 
 /// The number of words in a user-defined function's state.
 pub const STATE_WORDS: usize = 3;
@@ -148,6 +149,20 @@ impl<T: Words> StoredFunction for Sum<T> {
 }
 
 impl<T: Words> StoredFunction for Mean<T> {
+    fn is_sound(state: CountedValue<T>, bounds: &StateBounds) -> bool {
+        Sum::<T>::is_sound(state, bounds)
+    }
+
+    fn to_words(state: CountedValue<T>) -> StateWords {
+        words_of(state)
+    }
+
+    fn of_words(words: StateWords) -> CountedValue<T> {
+        of_words(words)
+    }
+}
+
+impl<T: Words + WholeSummand> StoredFunction for WholeMean<T> {
     fn is_sound(state: CountedValue<T>, bounds: &StateBounds) -> bool {
         Sum::<T>::is_sound(state, bounds)
     }

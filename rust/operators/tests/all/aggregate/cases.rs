@@ -230,6 +230,7 @@ pub(crate) fn rows_of(page: Page) -> Vec<ResultRow> {
             OutputValues::Wide(values) => values[at].to_string(),
             OutputValues::Floats(values) => format!("{:?} {:x}", values[at], values[at].to_bits()),
             OutputValues::Rows(values) => values[at].to_string(),
+            OutputValues::Held(values) => format!("{:?}", values[at]),
             OutputValues::Lists { .. } => unreachable!("no aggregate with states returns lists"),
         };
         page.columns.iter().map(column).collect()

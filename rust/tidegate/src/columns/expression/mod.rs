@@ -81,6 +81,7 @@ mod tests;
 pub use bind::Predicate;
 pub(crate) use end::{EndRule, is_whole_number, whole_numbers};
 pub(crate) use split::{Scan, SideColumns};
+pub(crate) use sql::parse_side_sql;
 pub use sql::{parse_function_sql, parse_row_sql, parse_sql};
 pub(crate) use types::is_text_or_binary;
 pub(crate) use value::{EndCondition, RowValue};

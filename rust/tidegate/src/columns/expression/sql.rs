@@ -101,6 +101,22 @@ pub fn parse_function_sql(text: &str) -> Result<Expr> {
     })
 }
 
+/// Parses an expression over the rows of one side of a join, `left` or `right`. Otherwise, this
+/// function behaves like [`parse_row_sql`].
+///
+/// # Errors
+///
+/// Returns the same errors as [`parse_sql`].
+pub(crate) fn parse_side_sql(text: &str, side: &str) -> Result<Expr> {
+    parse(text, "start + length", |origin, name| match (origin, side) {
+        (Origin::Row, _) | (Origin::Left, "left") | (Origin::Right, "right") => Ok(()),
+        _ => {
+            let name = shown(name);
+            Err(format!("the {side} rows have no column of the other side; write row.{name}"))
+        }
+    })
+}
+
 /// Parses a predicate. Fails if `allowed` rejects one of its columns.
 fn parse(
     text: &str,

@@ -8,6 +8,8 @@
 //! parts that are not much larger. A row is therefore merged a few times for each tenfold growth of
 //! the index, and there are few parts to search. Rows that expire at the start of a part are only
 //! hidden until they outnumber the remaining rows.
+//!
+//! Long because a misfit between an index and a join has many causes, and each has its own message.
 
 mod saved;
 
@@ -57,6 +59,8 @@ struct IndexColumns {
     /// The age, relative to the latest row, at which rows expire. Rows with an end expire when they
     /// end this long before the latest start.
     keep: Option<i64>,
+    /// Whether rows without a start or an end are infinitely long.
+    open_ends: bool,
 }
 
 /// The times of rows.
@@ -65,8 +69,10 @@ struct RowTimes {
     starts: Int64s,
     /// The end of each row, if rows have one.
     ends: Option<Int64s>,
-    /// The rows whose start or end is missing, in ascending order.
+    /// The rows that match nothing because their start or end is missing, in ascending order.
     without: Vec<u32>,
+    /// The rows that have no start but are open, in ascending order.
+    open_starts: Vec<u32>,
 }
 
 impl RowTimes {
@@ -75,16 +81,19 @@ impl RowTimes {
         match columns.on {
             (at, None) => {
                 let starts = time::times(table, at, unit)?;
-                Ok(RowTimes { starts, ends: None, without: Vec::new() })
+                Ok(RowTimes { starts, ends: None, without: Vec::new(), open_starts: Vec::new() })
             }
             (start, Some(end)) => {
                 let times = [
                     time::times_or_nulls(table, start, unit)?,
                     time::times_or_nulls(table, end, unit)?,
                 ];
-                let rule = (0, unit);
-                let found = Intervals::of(table, (start, end), times, rule, driver)?;
-                Ok(RowTimes { starts: found.starts, ends: found.ends, without: found.without })
+                let open_starts = if columns.open_ends { times[0].1.clone() } else { Vec::new() };
+                let name = |at: usize| &**table.schema().field(at).name();
+                let names = (table.name(), (name(start), name(end)));
+                let found = Intervals::of(names, times, (0, columns.open_ends, unit), driver)?;
+                let Intervals { starts, ends, without } = found;
+                Ok(RowTimes { starts, ends, without, open_starts })
             }
         }
     }
@@ -93,8 +102,10 @@ impl RowTimes {
     /// there is none.
     fn span(&self, first: usize, are_sorted: bool) -> Option<(i64, i64)> {
         let starts = &self.starts[first..];
-        if !self.without.is_empty() {
-            let is_missing = |row: usize| self.without.binary_search(&(row as u32)).is_ok();
+        if !self.without.is_empty() || !self.open_starts.is_empty() {
+            let lacks = |rows: &[u32], row: usize| rows.binary_search(&(row as u32)).is_ok();
+            let is_missing =
+                |row: usize| lacks(&self.without, row) || lacks(&self.open_starts, row);
             let rows = (first..).zip(starts).filter(|(row, _)| !is_missing(*row));
             return span(rows.map(|(_, &start)| start));
         }
@@ -279,7 +290,7 @@ impl Table {
     /// let rows = RecordBatch::try_from_iter([("ts", column)])?;
     /// let driver = Driver::new(1, Stop::default());
     /// let table = Table::new("rows".to_owned(), rows.schema(), vec![rows], &driver)?;
-    /// assert_eq!(table.with_index(("ts", None), &[], None, &driver)?.index_bytes(), Some(32));
+    /// assert_eq!(table.with_index(("ts", None), &[], None, false, &driver)?.index_bytes(), Some(32));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_index(
@@ -287,6 +298,7 @@ impl Table {
         on: (&str, Option<&str>),
         by: &[String],
         keep: Option<Bound>,
+        open_ends: bool,
         driver: &Driver,
     ) -> Result<Table> {
         let (name, schema) = (self.name(), self.schema());
@@ -299,7 +311,14 @@ impl Table {
         if keep.is_some_and(|keep| keep < 0) {
             return Err(Error::argument("keep: expected a duration that is not negative"));
         }
-        let columns = IndexColumns { on: (start, end), unit, by: by.collect::<Result<_>>()?, keep };
+        if open_ends && end.is_none() {
+            return Err(Error::argument(
+                "open_ends: rows with a single time have no ends; give on=(start, end), or leave \
+                 open_ends out",
+            ));
+        }
+        let by = by.collect::<Result<_>>()?;
+        let columns = IndexColumns { on: (start, end), unit, by, keep, open_ends };
         let part = Part::new(&self, &columns, driver)?;
         let index = TableIndex { columns, parts: vec![part] };
         self.with_prepared(Some(Arc::new(index))).kept(driver)
@@ -467,6 +486,20 @@ impl TableIndex {
             return Err(self.misfit(right, on, keys));
         }
         Ok(())
+    }
+
+    /// Returns an error if the join's rule for nulls differs from that of the index.
+    pub(crate) fn check_open_ends(&self, are_open: bool) -> Result<()> {
+        let (built, given) = match (self.columns.open_ends, are_open) {
+            (true, false) => ("with", "without"),
+            (false, true) => ("without", "with"),
+            _ => return Ok(()),
+        };
+        Err(Error::schema(format!(
+            "right: the index was built {built} open_ends, but the join is {given} it; give \
+             open_ends={} in both calls",
+            if are_open { "True" } else { "False" }
+        )))
     }
 
     /// Returns whether a join with left rows at these times takes less time if it passes over both

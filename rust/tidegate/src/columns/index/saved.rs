@@ -243,6 +243,7 @@ impl Table {
             "end": columns.on.1,
             "by": columns.by,
             "keep": columns.keep,
+            "open_ends": columns.open_ends,
             "span": part.span,
             "rows": self.rows(),
             "ascending": rows.ascending(),
@@ -476,7 +477,9 @@ impl IndexFile {
         let fields: Vec<_> =
             times.map(|at| (self.name.as_str(), table.schema().field(at))).collect();
         let unit = time::finest_unit(&fields)?;
-        Ok(IndexColumns { on: (on, end), unit, by, keep: self.trailer["keep"].as_i64() })
+        let keep = self.trailer["keep"].as_i64();
+        let open_ends = self.trailer["open_ends"].as_bool().unwrap_or_default();
+        Ok(IndexColumns { on: (on, end), unit, by, keep, open_ends })
     }
 
     fn keys(

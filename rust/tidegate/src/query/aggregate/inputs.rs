@@ -3,7 +3,9 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 
-use crate::columns::expression::{Expr, Origin, Predicate, RowValue, parse_function_sql};
+use crate::columns::expression::{
+    Expr, Origin, Predicate, RowValue, parse_function_sql, parse_side_sql,
+};
 use crate::columns::faults::Faults;
 use crate::columns::table::Names;
 use crate::{Error, Result, shown};
@@ -54,7 +56,7 @@ impl InputPlan {
 
 impl ReadColumn {
     /// Returns the positions of the table's columns that supply the values.
-    fn columns(&self) -> &[usize] {
+    pub(crate) fn columns(&self) -> &[usize] {
         match self {
             ReadColumn::Stored(at) => std::slice::from_ref(at),
             ReadColumn::Computed(value) => value.columns(),
@@ -78,41 +80,45 @@ impl ReadColumn {
 
 /// Returns the input that a name or an SQL expression refers to, with its field. The name of a
 /// column in the table is never parsed as an expression.
-pub(super) fn input(
+pub(crate) fn input(
     table: &str,
     schema: &Schema,
     names: &Names<'_>,
     text: &str,
-    role: &str,
+    role: &'static str,
 ) -> Result<(Field, ReadColumn)> {
     let stored = |name: &str| {
         let at = names.column(table, name, role)?;
         Ok((schema.field(at).clone(), ReadColumn::Stored(at)))
     };
-    if role != "aggs" || names.has(text) || is_plain(text) {
+    if !matches!(role, "aggs" | "on") || names.has(text) || is_plain(text) {
         return stored(text);
     }
-    match parse_function_sql(text) {
+    let parsed = match role {
+        "on" => parse_side_sql(text, table),
+        _ => parse_function_sql(text),
+    };
+    match parsed {
         Ok(Expr::Column(_, name)) => stored(&name),
         Ok(expr) => {
             let mut reads_column = false;
             expr.for_each_column(&mut |_, _| reads_column = true);
             if !reads_column {
                 return Err(Error::schema(format!(
-                    "aggs: `{}` reads no column; name a column in it",
+                    "{role}: `{}` reads no column; name a column in it",
                     shown(text)
                 )));
             }
-            let value = RowValue::bind("aggs", &expr.of_one_table(), schema, &Schema::empty())?;
+            let value = RowValue::bind(role, &expr.of_one_table(), schema, &Schema::empty())?;
             let field = Field::new(text, value.data_type().clone(), true);
             Ok((field, ReadColumn::Computed(Box::new(value))))
         }
-        Err(error) => Err(error.of_argument("where", "aggs")),
+        Err(error) => Err(error.of_argument("where", role)),
     }
 }
 
 /// Returns whether a string is a name that needs no quotes in SQL.
-fn is_plain(text: &str) -> bool {
+pub(crate) fn is_plain(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 

@@ -18,6 +18,7 @@ use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
+use crate::columns::time::Bound;
 pub use fill::{EmptyWindows, Fill, Fills};
 use plan::AggregatePlan;
 pub use udf::Udf;
@@ -153,12 +154,23 @@ pub enum Function {
     First,
     /// The last value in order of time, source and position.
     Last,
+    /// A list of the first values, at most this many.
+    FirstRows(u32),
+    /// A list of the last values, at most this many.
+    LastRows(u32),
+    /// A list of the values of one column in the rows where another column is largest, at most this
+    /// many.
+    Top(u32),
     /// The sample variance.
     Var,
     /// The sample standard deviation.
     Std,
     /// The mean of the values, weighted by another column.
     WeightedMean,
+    /// The mean of the values, weighted by the time for which each value holds.
+    TimeWeightedMean,
+    /// The mean of the values, weighted by age. A weight halves in this time.
+    EwmMean(Bound),
     /// The product of the values.
     Product,
     /// True if any value is true.
@@ -188,8 +200,8 @@ pub enum Function {
 }
 
 impl Function {
-    /// All functions except quantiles and user-defined functions.
-    pub const ALL: [Function; 20] = [
+    /// All functions except user-defined functions and those with parameters.
+    pub const ALL: [Function; 21] = [
         Function::Count,
         Function::Sum,
         Function::Mean,
@@ -200,6 +212,7 @@ impl Function {
         Function::Var,
         Function::Std,
         Function::WeightedMean,
+        Function::TimeWeightedMean,
         Function::Product,
         Function::Any,
         Function::All,
@@ -220,11 +233,14 @@ impl Function {
             Function::Mean => "mean",
             Function::Min => "min",
             Function::Max => "max",
-            Function::First => "first",
-            Function::Last => "last",
+            Function::First | Function::FirstRows(_) => "first",
+            Function::Last | Function::LastRows(_) => "last",
+            Function::Top(_) => "top",
             Function::Var => "var",
             Function::Std => "std",
             Function::WeightedMean => "weighted_mean",
+            Function::TimeWeightedMean => "time_weighted_mean",
+            Function::EwmMean(_) => "ewm_mean",
             Function::Product => "product",
             Function::Any => "any",
             Function::All => "all",
@@ -245,18 +261,26 @@ impl Function {
     pub(crate) fn takes(&self) -> Takes {
         match self {
             Function::Count => Takes::Presence,
-            Function::First | Function::Last | Function::Collect | Function::Udf(_) => Takes::Rows,
+            Function::First
+            | Function::Last
+            | Function::FirstRows(_)
+            | Function::LastRows(_)
+            | Function::Collect
+            | Function::Udf(_) => Takes::Rows,
             Function::CountDistinct => Takes::Distinct,
             Function::Min
             | Function::Max
             | Function::Any
             | Function::All
             | Function::ArgMin
-            | Function::ArgMax => Takes::Order,
+            | Function::ArgMax
+            | Function::Top(_) => Takes::Order,
             Function::Sum | Function::Mean => Takes::Sums,
             Function::Var
             | Function::Std
             | Function::WeightedMean
+            | Function::TimeWeightedMean
+            | Function::EwmMean(_)
             | Function::Product
             | Function::Covar
             | Function::Corr
@@ -268,20 +292,25 @@ impl Function {
 
     /// Returns whether the function reads two columns.
     pub(crate) fn is_of_two(&self) -> bool {
-        use Function::{ArgMax, ArgMin, Corr, Covar, WeightedMean};
-        matches!(self, WeightedMean | ArgMin | ArgMax | Covar | Corr)
+        use Function::{ArgMax, ArgMin, Corr, Covar, Top, WeightedMean};
+        matches!(self, WeightedMean | ArgMin | ArgMax | Covar | Corr | Top(_))
     }
 
     /// Returns whether the function needs all values of a window together.
     pub(crate) fn is_of_all_values(&self) -> bool {
-        matches!(
-            self,
-            Function::Median
-                | Function::Quantile(_)
-                | Function::CountDistinct
-                | Function::Collect
-                | Function::Udf(_)
-        )
+        self.lists_rows()
+            || matches!(self, Function::Median | Function::Quantile(_) | Function::CountDistinct)
+    }
+
+    /// Returns whether the function lists values of rows.
+    pub(crate) fn lists_rows(&self) -> bool {
+        use Function::{Collect, FirstRows, LastRows, Top, Udf};
+        matches!(self, FirstRows(_) | LastRows(_) | Top(_) | Collect | Udf(_))
+    }
+
+    /// Returns whether the weights of values depend on the times of their rows.
+    pub(crate) fn is_timed(&self) -> bool {
+        matches!(self, Function::TimeWeightedMean | Function::EwmMean(_))
     }
 }
 
@@ -346,6 +375,10 @@ pub(crate) fn with_aggregate(identity: Identity, aggregate: &Aggregate) -> Ident
     let parameters = match function {
         Function::Quantile(quantile) => format!(" {quantile:?}"),
         Function::Udf(udf) => format!(" {}", udf.returns),
+        Function::FirstRows(most) | Function::LastRows(most) | Function::Top(most) => {
+            format!(" {most}")
+        }
+        Function::EwmMean(half_life) => format!(" {half_life:?}"),
         _ => String::new(),
     };
     let function = function.name();

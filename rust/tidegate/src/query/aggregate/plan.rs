@@ -18,7 +18,7 @@ use crate::columns::faults::Faults;
 use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type, mend_one};
 use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
-use crate::columns::time::Unit;
+use crate::columns::time::{Length, Unit};
 use crate::columns::type_name::TypeName;
 use crate::query::result_windows::ResultWindows;
 use crate::{Error, Result};
@@ -85,6 +85,14 @@ impl WindowSpan {
     }
 }
 
+/// The time span of the rows from which a result is computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// If set, the first row can be earlier than this time. Its value then counts from here on.
+    pub(crate) start: Option<i64>,
+    pub(crate) end: i64,
+}
+
 /// The columns that are read from one table.
 #[derive(Debug)]
 pub(crate) struct TablePlan {
@@ -100,9 +108,25 @@ pub(crate) struct OutputPlan {
     pub(crate) function: Function,
     /// The positions of the function's columns in `read`.
     pub(crate) columns: Vec<usize>,
+    /// The half-life of the weights, in units of the times.
+    pub(crate) half_life: Option<i64>,
 }
 
 impl OutputPlan {
+    /// Creates a plan for an aggregate of these columns, given the unit of the times if the function
+    /// needs times.
+    fn new(aggregate: &Aggregate, columns: Vec<usize>, unit: Option<Unit>) -> Result<Self> {
+        let (name, function) = (aggregate.name.clone(), aggregate.function.clone());
+        let half_life = match (&function, unit) {
+            (Function::EwmMean(half_life), Some(unit)) => Some(
+                positive("half_life", *half_life, unit)
+                    .map_err(|error| error.within(&format!("aggs: `{name}`")))?,
+            ),
+            _ => None,
+        };
+        Ok(OutputPlan { name, function, columns, half_life })
+    }
+
     /// Returns the function's column, or the first one if there are several.
     pub(crate) fn column(&self) -> Option<usize> {
         self.columns.first().copied()
@@ -119,14 +143,15 @@ impl OutputPlan {
     pub(crate) fn taken(&self) -> Option<usize> {
         match self.function {
             _ if self.function.takes() == Takes::Rows => None,
-            Function::ArgMin | Function::ArgMax => self.columns.get(1).copied(),
+            Function::ArgMin | Function::ArgMax | Function::Top(_) => self.columns.get(1).copied(),
             _ => self.column(),
         }
     }
 
     /// Returns the column by which the function chooses a row.
     pub(crate) fn chosen(&self) -> Option<usize> {
-        let is_arg = matches!(self.function, Function::ArgMin | Function::ArgMax);
+        let is_arg =
+            matches!(self.function, Function::ArgMin | Function::ArgMax | Function::Top(_));
         self.column().filter(|_| is_arg || self.function.takes() == Takes::Rows)
     }
 }
@@ -144,7 +169,7 @@ impl AggregatePlan {
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
         let unit = common_unit(tables, &fields)?;
         let (span, described) = span(query, unit, &fields)?;
-        let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut names: Vec<(&str, &'static str)> = Vec::new();
         let mut known = HashSet::new();
         let of_aggregates = query
             .aggregates
@@ -183,11 +208,11 @@ impl AggregatePlan {
                 })
             };
         let output = |aggregate: &Aggregate| {
-            let Aggregate { name, function, columns, .. } = aggregate;
-            let columns = columns.iter().map(|name| of_read[&**name]).collect();
-            OutputPlan { name: name.clone(), function: function.clone(), columns }
+            let columns = aggregate.columns.iter().map(|name| of_read[&**name]).collect();
+            OutputPlan::new(aggregate, columns, Some(unit))
         };
-        let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
+        let outputs: Vec<OutputPlan> =
+            query.aggregates.iter().map(output).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read, outputs, faults: None };
         let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
         let fill = fill_plan(query, &functions, &schema, unit)?;
@@ -311,6 +336,10 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
         predicate.as_ref().map_or(String::new(), |predicate| format!(" where {predicate}"));
     let share = match function {
         Function::Quantile(quantile) => format!(", {}", quantile.share),
+        Function::FirstRows(most) | Function::LastRows(most) | Function::Top(most) => {
+            format!(", {most}")
+        }
+        Function::EwmMean(half_life) => format!(", {}", Length::Fixed(*half_life)),
         _ => String::new(),
     };
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
@@ -390,9 +419,9 @@ fn fill_plan(
 fn read_schema(
     tables: &[(String, &Schema)],
     columns: &[Names<'_>],
-    names: &[(&str, &str)],
+    names: &[(&str, &'static str)],
 ) -> Result<Schema> {
-    let field = |&(name, role): &(&str, &str)| {
+    let field = |&(name, role): &(&str, &'static str)| {
         let owned = tables
             .iter()
             .zip(columns)
@@ -495,24 +524,25 @@ fn schema(
 
 impl FunctionsPlan {
     /// Returns the functions for the rows in one table, and the columns that are read from it.
+    /// `unit` is the unit of the times. It is required if a function needs times.
     pub(crate) fn of_table(
         aggregates: &[Aggregate],
+        unit: Option<Unit>,
         name: &str,
         schema: &Schema,
     ) -> Result<(Self, InputPlan)> {
         let names = Names::new(schema);
         let mut known: Vec<&str> = Vec::new();
         let mut outputs = Vec::with_capacity(aggregates.len());
-        for Aggregate { name: output, function, columns, .. } in aggregates {
-            let mut places = Vec::with_capacity(columns.len());
-            for column in columns {
+        for aggregate in aggregates {
+            let mut places = Vec::with_capacity(aggregate.columns.len());
+            for column in &aggregate.columns {
                 places.push(known.iter().position(|other| other == column).unwrap_or_else(|| {
                     known.push(column);
                     known.len() - 1
                 }));
             }
-            let (name, function) = (output.clone(), function.clone());
-            outputs.push(OutputPlan { name, function, columns: places });
+            outputs.push(OutputPlan::new(aggregate, places, unit)?);
         }
         let read = known.iter().map(|text| input(name, schema, &names, text, "aggs"));
         let (fields, read): (Vec<Field>, _) = read.collect::<Result<Vec<_>>>()?.into_iter().unzip();
@@ -577,13 +607,16 @@ impl FunctionsPlan {
 impl FunctionsPlan {
     /// Returns an error if there are too many or too few columns, or if a quantile has no share.
     fn check_columns(&self, output: &OutputPlan) -> Result<()> {
-        let OutputPlan { name, function, columns } = output;
+        let OutputPlan { name, function, columns, .. } = output;
         let wrong = |expected: &str| {
             Err(Error::argument(format!("aggs: `{name}`: {} {expected}", function.name())))
         };
         match (function, columns.len()) {
             (Function::Quantile(Quantile { share, .. }), 1) if !(0.0..=1.0).contains(share) => {
                 wrong(&format!("needs a share from 0 to 1, such as 0.99; got {share}"))
+            }
+            (Function::FirstRows(0) | Function::LastRows(0) | Function::Top(0), _) => {
+                wrong("needs a number of rows of at least 1; got 0")
             }
             (Function::Udf(_), 0) => wrong("needs a column; name one in inputs"),
             (Function::Count, 0) | (Function::Udf(_), _) => Ok(()),
@@ -598,14 +631,14 @@ impl FunctionsPlan {
 
     /// Returns an error if there is a second column and the function cannot accept it.
     fn check_second(&self, output: &OutputPlan) -> Result<()> {
-        let OutputPlan { name, function, columns } = output;
+        let OutputPlan { name, function, columns, .. } = output;
         let Some(of) = columns.get(1).map(|&at| self.read.field(at)) else { return Ok(()) };
         let values = leaf(of.data_type());
         let (is_right, expected) = match function {
             Function::WeightedMean | Function::Covar | Function::Corr => {
                 (is_number(values), "numbers")
             }
-            Function::ArgMin | Function::ArgMax => {
+            Function::ArgMin | Function::ArgMax | Function::Top(_) => {
                 (is_ordered(values), "numbers, times, booleans, text or binary")
             }
             _ => (true, ""),
@@ -638,7 +671,9 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
     match function {
         Function::Count => Ok(DataType::Int64),
         Function::First | Function::Last | Function::ArgMin | Function::ArgMax => Ok(given.clone()),
-        Function::Collect => Ok(DataType::List(list_item(of))),
+        Function::FirstRows(_) | Function::LastRows(_) | Function::Top(_) | Function::Collect => {
+            Ok(DataType::List(list_item(of)))
+        }
         Function::Udf(udf) => Ok(udf.returns.clone()),
         Function::CountDistinct if is_ordered(values) => Ok(DataType::Int64),
         Function::CountDistinct => Err(refuse("numbers, times, booleans, text or binary")),
@@ -647,6 +682,14 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
         Function::Min | Function::Max => Err(refuse("numbers, times, booleans, text or binary")),
         Function::Any | Function::All if *values == DataType::Boolean => Ok(DataType::Boolean),
         Function::Any | Function::All => Err(refuse("booleans")),
+        Function::Sum if *values == DataType::Boolean => Ok(DataType::Int64),
+        Function::Mean if *values == DataType::Boolean => Ok(DataType::Float64),
+        Function::Sum | Function::Mean if matches!(values, DataType::Duration(_)) => {
+            Ok(values.clone())
+        }
+        Function::Sum | Function::Mean if !is_number(values) => {
+            Err(refuse("numbers, durations or booleans"))
+        }
         _ if !is_number(values) => Err(refuse("numbers")),
         Function::Sum if values.is_unsigned_integer() => Ok(DataType::UInt64),
         Function::Sum if values.is_integer() => Ok(DataType::Int64),
@@ -660,6 +703,8 @@ fn output_type(output: &OutputPlan, of: Option<&Field>) -> Result<DataType> {
         | Function::Var
         | Function::Std
         | Function::WeightedMean
+        | Function::TimeWeightedMean
+        | Function::EwmMean(_)
         | Function::Product
         | Function::Covar
         | Function::Corr

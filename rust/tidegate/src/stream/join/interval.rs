@@ -91,6 +91,7 @@ impl Parallelism {
 ///     lower: Some(Bound::Steps(-2).into()),
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     options, // of an inner join
 /// };
 /// let (left, right) = (trades.schema(), quotes.schema());

@@ -62,6 +62,7 @@ use crate::stream::times::ResultTimes;
 ///     lower: Some(Bound::Steps(-2).into()),
 ///     upper: Some(Bound::Steps(0).into()),
 ///     closed: Closed::Both,
+///     open_ends: false,
 ///     options,
 /// };
 /// let (name, function) = ("quotes".to_owned(), Function::Count);

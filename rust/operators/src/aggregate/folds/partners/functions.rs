@@ -14,6 +14,8 @@ use crate::aggregate::states::functions::{
     Count, CountedValue, Covariance, Extreme, Function, Mean, Pick, Product, RowOfExtreme, Sum,
     Variance, WeightedMean,
 };
+use crate::aggregate::states::timed::{DecayedMean, TimeWeightedMean};
+use crate::aggregate::states::whole::WholeMean;
 use crate::aggregate::states::words::StoredFunction;
 use crate::driver::Stopped;
 
@@ -196,6 +198,8 @@ macro_rules! of_values {
 of_values! {
     Sum<T>, Sum<T>, T;
     Mean<T>, Sum<T>, T;
+    WholeMean<i64>, Sum<i64>;
+    WholeMean<i128>, Sum<i128>;
     Extreme<false>, Self;
     Extreme<true>, Self;
 }
@@ -227,19 +231,31 @@ impl<const LARGEST: bool> InPanes for RowOfExtreme<LARGEST> {
     type Family = Self;
 }
 
-impl<const RATIO: bool> InPanes for Covariance<RATIO> {
-    type Family = Covariance<false>;
+/// Implements functions whose states have a given number of words.
+macro_rules! of_long_states {
+    ($($function:ty, $family:ty, $words:literal;)*) => {$(
+        impl InPanes for $function {
+            type Family = $family;
 
-    fn panes<G: FunctionInput<Self>>(
-        input: &G,
-        folding: &mut PaneFold<'_>,
-    ) -> Result<Box<dyn OfBlocks>, Stopped> {
-        let value = |row| {
-            let place = Place { source: 0, row };
-            input.counts(place).then(|| input.at(place))
-        };
-        folding.fold::<AsWords<Self, 7>, Self::Family>(input.memory(), value)
-    }
+            fn panes<G: FunctionInput<Self>>(
+                input: &G,
+                folding: &mut PaneFold<'_>,
+            ) -> Result<Box<dyn OfBlocks>, Stopped> {
+                let value = |row| {
+                    let place = Place { source: 0, row };
+                    input.counts(place).then(|| input.at(place))
+                };
+                folding.fold::<AsWords<Self, { $words + 1 }>, Self::Family>(input.memory(), value)
+            }
+        }
+    )*};
+}
+
+of_long_states! {
+    Covariance<false>, Covariance<false>, 6;
+    Covariance<true>, Covariance<false>, 6;
+    TimeWeightedMean, Self, 6;
+    DecayedMean, Self, 4;
 }
 
 impl InPanes for Count {

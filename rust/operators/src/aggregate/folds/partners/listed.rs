@@ -54,7 +54,7 @@ impl<'a> Lists<'a> {
     /// Returns the right rows for each left row.
     pub(in crate::aggregate) fn rows_of_each(
         &self,
-    ) -> impl ExactSizeIterator<Item = impl Iterator<Item = u32> + '_> {
+    ) -> impl ExactSizeIterator<Item = impl DoubleEndedIterator<Item = u32> + '_> {
         let rows = self.rows();
         let row = move |place| rows.map_or(place, |rows| rows[place as usize]);
         self.runs.iter().map(move |run| (run.start..run.end).map(row))

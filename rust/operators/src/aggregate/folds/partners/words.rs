@@ -12,6 +12,7 @@ use crate::aggregate::output::OutputColumn;
 use crate::aggregate::states::functions::{
     Count, CountedValue, Extreme, Function, Mean, Pick, Sum, WeightedMean, WeightedSum,
 };
+use crate::aggregate::states::whole::{WholeMean, WholeSummand};
 use crate::aggregate::states::words::Words;
 
 /// The operation that combines one word of a state with the corresponding word of a new row or a
@@ -220,8 +221,8 @@ impl Addition for i128 {
 
 /// Implements sums of numbers.
 macro_rules! sums {
-    ($($function:ident),*) => {$(
-        impl<T: Addition> OfWords for $function<T> {
+    ($($function:ident: $number:path),*) => {$(
+        impl<T: Addition + $number> OfWords for $function<T> {
             const OPERATIONS: &[Operation] = T::OPERATIONS;
 
             #[inline]
@@ -237,7 +238,7 @@ macro_rules! sums {
     )*};
 }
 
-sums!(Sum, Mean);
+sums!(Sum: Words, Mean: Words, WholeMean: WholeSummand);
 
 /// Returns an integer that is greatest for the value to be chosen.
 fn ranked(value: i64, is_largest_chosen: bool) -> i64 {

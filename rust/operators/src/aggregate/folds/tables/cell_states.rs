@@ -10,7 +10,7 @@ use super::cells::{Belongs, Partials};
 use super::part::TimePart;
 use crate::aggregate::inputs::columns::{Column, Stream};
 use crate::aggregate::inputs::values::{
-    CountedRows, FunctionInput, RowCandidates, RowCandidatesByValue, ValuePairs,
+    CountedRows, FunctionInput, RowCandidates, RowCandidatesByValue, TimedValues, ValuePairs,
 };
 use crate::aggregate::states::functions::{ByValue, Count, Edge, Function, NO_ROW, Pick};
 
@@ -45,6 +45,23 @@ impl<F: Function> CellStates<F> for &[Column<'_, F::Input>] {
 }
 
 impl<F: Function<Input = (f64, f64)>> CellStates<F> for ValuePairs<'_> {
+    type OfCells = F;
+
+    fn cells(
+        &self,
+        streams: &[Stream<'_>],
+        part: &TimePart,
+        belongs: &Belongs<'_>,
+    ) -> Vec<F::State> {
+        cells::<F, _>(self, streams, part, belongs)
+    }
+}
+
+impl<P, F> CellStates<F> for TimedValues<'_, P>
+where
+    P: Copy + Send + Sync,
+    F: Function<Input = (i64, f64, P)>,
+{
     type OfCells = F;
 
     fn cells(
