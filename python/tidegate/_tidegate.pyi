@@ -54,6 +54,7 @@ from tidegate.types import (
     Names,
     OperatorStats,
     Parallelism,
+    RollingStats,
     Sink,
     Strategy,
     StreamJoinStats,
@@ -85,6 +86,8 @@ __all__ = [
     "MergeReader",
     "Operator",
     "OrderError",
+    "Rolling",
+    "RollingQuery",
     "SchemaError",
     "Source",
     "StateError",
@@ -106,6 +109,7 @@ __all__ = [
     "overlap_join_query",
     "reader_of",
     "release_memory",
+    "rolling_query",
     "window_join_query",
 ]
 
@@ -589,7 +593,8 @@ class Source:
 class Operator(Generic[_StatsT_co]):
     """Match, aggregate or merge rows as they are pushed into sources.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate`, `Rolling` and `Merge` are
+    operators.
     Data flows through each of them as follows:
 
         sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
@@ -1440,6 +1445,88 @@ class StreamJoin(Operator[StreamJoinStats]):
         """
 
 @final
+class Rolling(Operator[RollingStats]):
+    """Aggregate a window of earlier rows for each row, as rows are pushed into sources.
+
+    The operator ignores late rows. Otherwise, its result rows are identical, bit for bit, to those
+    of `rolling`. They are in merged order: by time, then by source, then by position in the source.
+    A row is emitted as soon as no source can deliver a row that precedes it or falls into its
+    window. If a window includes rows with the same time as its row, this happens once the time has
+    passed.
+
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait, but iteration waits for rows until all sources are closed.
+
+    Example:
+        >>> means = tg.Rolling(
+        ...     trades.schema, on="ts", by="sym", size=25, aggs={"mean": tg.agg.mean("price")}
+        ... )
+        >>> means.sources[0].push(trades)
+        >>> means.poll().to_pydict()  # another trade at 30 may still arrive
+        {'ts': [10, 20], 'sym': ['A', 'B'], 'price': [1.0, 2.0], 'mean': [1.0, 2.0]}
+        >>> means.sources[0].close()
+        >>> means.poll().to_pydict()
+        {'ts': [30], 'sym': ['A'], 'price': [3.0], 'mean': [2.0]}
+
+    Args:
+        schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
+        on: The time column, which must contain integers, dates or timestamps.
+        size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
+            number of rows with the same key, in time order. Rows with equal times are in input
+            order.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        closed: The ends of a window that the window includes. The upper end is the row itself, and
+            the lower end precedes it by `size`. `right`, the default, includes the row itself but
+            not the lower end. `left` includes the lower end but not the row itself. `both` includes
+            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
+            includes or excludes all rows with the same time.
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
+            `tidegate.agg`.
+        columns: The input columns to include in the result, in this order. None means all columns.
+        sources: The number of sources, from 1 to 65536. None means one.
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. Both None and 0 mean that the rows are in order.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes for pushed rows that have no results yet, for late
+            rows, and for rows that later windows may contain. None sets no limit. The
+            `memory_limit` property describes how sources share the limit.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
+
+    Raises:
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
+
+    Note:
+        If `size` is a length of time, the operator keeps rows until no later window contains them.
+        With `tidegate.rows(n)`, it keeps the last rows of each key, no matter how old they are, so
+        that memory grows with the number of keys.
+
+        Results are computed with the code for tables, from the new rows and the rows kept. A poll
+        with results therefore takes time proportional to the number of these rows.
+    """
+
+    def __new__(
+        cls,
+        schema: pa.Schema | Table,
+        *,
+        on: str,
+        size: Window,
+        by: str | Sequence[str] | None = None,
+        closed: Closed = "right",
+        aggs: Mapping[str, agg.Aggregate],
+        columns: Sequence[str] | None = None,
+        sources: int | None = None,
+        lateness: Bound | list[Bound] = None,
+        threads: int | None = None,
+        memory_limit: Bytes | None = None,
+        digest: bool = False,
+    ) -> Self: ...
+
 class AsofJoin(StreamJoin):
     """Match each left row with the right row nearest in time as rows are pushed into sources.
 
@@ -3035,6 +3122,74 @@ class AggregationQuery:
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
     """Build an aggregation query from the arguments of a call."""
+
+class RollingQuery:
+    """A description of rolling windows that does not depend on their table.
+
+    A rolling query is immutable and can be pickled. `tidegate.rolling` explains the options.
+
+    Example:
+        >>> from tidegate._tidegate import RollingQuery
+        >>> query = RollingQuery(on="ts", size=15, aggs={"n": tg.agg.count()})
+        >>> query.table([trades])["n"].to_pylist()
+        [1, 2, 2]
+    """
+
+    def __new__(
+        cls,
+        *,
+        on: str,
+        size: Window,
+        by: str | Sequence[str] | None = None,
+        closed: Closed = "right",
+        aggs: Mapping[str, agg.Aggregate],
+        columns: Sequence[str] | None = None,
+        threads: int | None = None,
+        max_rows: int | None = None,
+        batch_rows: int | None = None,
+    ) -> Self: ...
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, as passed by the caller."""
+
+    @property
+    def on(self) -> str:
+        """The time column."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads."""
+
+    @property
+    def max_rows(self) -> int | None:
+        """The maximum number of rows in the result; None for no limit."""
+
+    def replace(self, **changes: object) -> Self:
+        """Return the same query with different values for some arguments."""
+
+    def plan(self, tables: Sequence[pa.Schema | Table | InputRows]) -> AggregationPlan:
+        """Return the plan for a list of one table with these columns. No rows are read."""
+
+    def table(self, tables: Sequence[Table | InputRows]) -> pa.Table:
+        """Aggregate the windows of one table of Arrow data, given in a list."""
+
+    def batches(self, tables: Sequence[Table | InputRows]) -> BatchReader[JoinStats]:
+        """Aggregate the windows of one table, given in a list, batch by batch."""
+
+    def operator(
+        self,
+        schema: pa.Schema | ArrowSource,
+        *,
+        sources: int | None = None,
+        lateness: Bound | list[Bound] = None,
+        memory_limit: Bytes | None = None,
+    ) -> Operator[Any]:
+        """Return an operator that does the same for rows that arrive over time."""
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+def rolling_query(arguments: dict[str, Any]) -> RollingQuery:
+    """Build a rolling query from the arguments of a call."""
 
 class Index:
     """A table prepared once as the right side of many joins.

@@ -349,6 +349,16 @@ OPTIONS: tuple[Option, ...] = (
         is_input=True,
     ),
     Option(
+        "table",
+        "Table",
+        ("rolling",),
+        """
+        The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy frame, a
+        record array or a dict of arrays.
+        """,
+        is_input=True,
+    ),
+    Option(
         "on",
         "str | tuple[str, str]",
         ("Index",),
@@ -388,7 +398,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "schema",
         "pa.Schema | Table",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         """,
@@ -397,7 +407,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "on",
         "str",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The time column, which must contain integers, dates or timestamps.
         """,
@@ -432,6 +442,21 @@ OPTIONS: tuple[Option, ...] = (
             metavar="DURATION",
             read="duration",
             shown_default=False,
+        ),
+    ),
+    Option(
+        "size",
+        "Window",
+        ("rolling", "Rolling"),
+        """
+        The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m" is a
+        length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a number
+        of rows with the same key, in time order. Rows with equal times are in input order.
+        """,
+        command=OfCommand(
+            "The length of each window, such as 5m, or a number of rows, such as 20rows.",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
         ),
     ),
     Option(
@@ -584,7 +609,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "by",
         "str | Sequence[str] | None",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The key columns: a name or a list of names. Without keys, all rows form one group. Rows with
         a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
@@ -595,9 +620,23 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "closed",
+        "Closed",
+        ("rolling", "Rolling"),
+        """
+        The ends of a window that the window includes. The upper end is the row itself, and the
+        lower end precedes it by `size`. `right`, the default, includes the row itself but not the
+        lower end. `left` includes the lower end but not the row itself. `both` includes both ends,
+        and `neither` includes neither of them. If `size` is a length of time, an end includes or
+        excludes all rows with the same time.
+        """,
+        default="'right'",
+        command=OfCommand("The ends that a window includes."),
+    ),
+    Option(
         "aggs",
         "Mapping[str, agg.Aggregate]",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The aggregates to compute, as a mapping from result column names to functions from
         `tidegate.agg`.
@@ -622,6 +661,18 @@ OPTIONS: tuple[Option, ...] = (
         command=OfCommand('A condition such as "price > 10".', metavar="CONDITION"),
     ),
     Option(
+        "columns",
+        "Sequence[str] | None",
+        ("rolling", "Rolling"),
+        """
+        The input columns to include in the result, in this order. None means all columns.
+        """,
+        default="None",
+        command=OfCommand(
+            "The columns of TABLE to include in the result.", metavar="NAME,...", read="names"
+        ),
+    ),
+    Option(
         "lateness",
         "Bound",
         ("merge",),
@@ -641,7 +692,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sources",
         "int | None",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The number of sources, from 1 to 65536. None means one.
         """,
@@ -650,7 +701,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lateness",
         "Bound | list[Bound]",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
@@ -1331,7 +1382,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "int | None",
-        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate", "Index"),
+        (
+            *JOINS,
+            *OPERATORS,
+            "aggregate",
+            "rolling",
+            "merge",
+            "Merge",
+            "Aggregate",
+            "Rolling",
+            "Index",
+        ),
         """
         The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,
@@ -1341,7 +1402,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "max_rows",
         "int | None",
-        (*in_one_table(PAIRS), "asof_join", "aggregate"),
+        (*in_one_table(PAIRS), "asof_join", "aggregate", "rolling"),
         """
         The maximum number of rows in the result. None sets no limit.
         """,
@@ -1397,6 +1458,23 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "memory_limit",
         "Bytes | None",
+        ("rolling",),
+        """
+        The maximum memory that the call uses in addition to its input, as a number of bytes or a
+        string such as "2GB". A result that is returned as one table may use half of the limit. With
+        a limit, the input may be larger than memory, and result rows are in time order. None sets
+        no limit.
+        """,
+        default="None",
+        command=OfCommand(
+            "Process files larger than memory in time order, using at most BYTES, such as 2GB.",
+            metavar="BYTES",
+            shown_default="no limit",
+        ),
+    ),
+    Option(
+        "memory_limit",
+        "Bytes | None",
         ("merge",),
         """
         The maximum memory for rows that are held in addition to the streams themselves, as a number
@@ -1413,6 +1491,17 @@ OPTIONS: tuple[Option, ...] = (
         The maximum number of bytes for three kinds of rows: pushed rows that have not been joined
         yet, rows that later rows may match, and late rows. None sets no limit. The `memory_limit`
         property describes how sources share the limit.
+        """,
+        default="None",
+    ),
+    Option(
+        "memory_limit",
+        "Bytes | None",
+        ("Rolling",),
+        """
+        The maximum number of bytes for pushed rows that have no results yet, for late rows, and for
+        rows that later windows may contain. None sets no limit. The `memory_limit` property
+        describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1451,12 +1540,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lateness",
         "Bound",
-        ("aggregate",),
+        ("aggregate", "rolling"),
         """
-        The maximum time by which rows from a stream may be out of order, as a timedelta, a numpy
+        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
-        None, a stream that is not known to be in order is sorted in temporary files.
+        None, an input that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1469,7 +1558,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "batch_rows",
         "int | None",
-        (*in_batches(JOINS),),
+        (*in_batches((*JOINS, "rolling")),),
         """
         The maximum number of rows per batch. None means batches of a few megabytes.
         """,
@@ -1551,7 +1640,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "digest",
         "bool",
-        (*OPERATORS, "Merge", "Aggregate"),
+        (*OPERATORS, "Merge", "Aggregate", "Rolling"),
         """
         Whether the operator computes a digest of its results. The `digest()` method returns the
         digest. Each batch is then hashed before it is returned.

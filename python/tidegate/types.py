@@ -55,6 +55,7 @@ __all__ = [
     "Parallelism",
     "ParquetFileLike",
     "Path",
+    "RollingStats",
     "ScannerLike",
     "Sink",
     "SourceStats",
@@ -309,6 +310,13 @@ class AggregateStats(OperatorStats):
     state_keys: NotRequired[int]
     state_cells: NotRequired[int]
     state_rows: NotRequired[int]
+    state_bytes: int
+
+
+class RollingStats(OperatorStats):
+    """The state of an operator for rolling windows."""
+
+    state_rows: int
     state_bytes: int
 
 

@@ -140,6 +140,9 @@ mod _tidegate {
     use super::operators::stream_join::StreamJoin;
 
     #[pymodule_export]
+    use super::queries::rolling::{Rolling, RollingQuery, rolling_query};
+
+    #[pymodule_export]
     use super::queries::window_join::{WindowJoin, window_join_query};
 
     #[pymodule_init]

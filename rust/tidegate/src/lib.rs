@@ -84,6 +84,7 @@ pub use query::partners::{PartnerAggregation, PartnerJoin};
 pub use query::plan::{AggregationPlan, Difference, QueryPlan, Reach};
 pub use query::published::{IndexKind, MergeOptions, TaskIndex, TaskOptions};
 pub use query::result_windows::ResultWindows;
+pub use query::rolling::{RollingSize, RollingWindows};
 pub use query::window::{Algorithm, Window, WindowJoin};
 pub use results::Next;
 pub use tidegate_operators::asof::Strategy;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString};
+use pyo3::types::{PyDict, PyMapping};
 use tidegate::query::aggregate::{
     Aggregation, Design, EmptyWindows, Fill, Fills, SlidingArguments, Weekday, Windows,
     stream_names,
@@ -17,7 +17,7 @@ use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
-use crate::inputs::arguments::{self, bound, bytes, count, names, threads_of, word};
+use crate::inputs::arguments::{self, bound, bytes, count, key_names, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::{listed, read, schema};
@@ -184,7 +184,7 @@ pub(crate) fn aggregation_query<'py>(
 }
 
 /// Reads the options for aggregating push sources.
-fn options(
+pub(crate) fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
@@ -466,11 +466,4 @@ fn length(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Length> {
         return Length::parse(&text).map_err(named);
     }
     bound(argument, ob)?.map(Length::Fixed).ok_or_else(|| no_length(argument))
-}
-
-fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
-    match by {
-        Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
-        by => Ok(names("by", by)?.unwrap_or_default()),
-    }
 }

@@ -9,6 +9,7 @@
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
 //! | `partners.rs` | aggregates of each left row's partners |
+//! | `rolling.rs` | the rows in rolling windows |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, which are built before the reader requests them |
@@ -23,6 +24,7 @@ mod interval;
 pub(crate) mod join;
 mod overlap;
 mod partners;
+pub(crate) mod rolling;
 mod row_ends;
 mod sides;
 mod sliding;

@@ -17,8 +17,7 @@ use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::sides::{TableSides, take_one_sided};
-use crate::Result;
+use super::sides::{OneTable, TableSides, take_one_sided};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
@@ -27,6 +26,7 @@ use crate::columns::table::Table;
 use crate::columns::time::Int64s;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
+use crate::{Error, Result};
 
 /// The partners that a join found in two tables.
 pub(super) struct FoundPartners {
@@ -49,24 +49,58 @@ pub(super) enum PartnerPlaces {
 /// partners are found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
-    sides: TableSides,
+    sides: PartnerSides,
     interval: Interval,
     with_prevailing: bool,
     found: OnceLock<Partners>,
 }
 
+/// The times and keys of left rows and of their possible partners.
+#[derive(Debug)]
+enum PartnerSides {
+    Two(TableSides),
+    One(OneTable),
+}
+
 impl TimedPartners {
     pub(super) fn new(sides: TableSides, interval: Interval, with_prevailing: bool) -> Self {
+        let sides = PartnerSides::Two(sides);
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
+    }
+
+    /// Returns the partners of a table's rows among the rows of the same table.
+    pub(super) fn within(table: OneTable, interval: Interval) -> Self {
+        let sides = PartnerSides::One(table);
+        TimedPartners { sides, interval, with_prevailing: false, found: OnceLock::new() }
+    }
+
+    /// Removes the keys of left rows that are not in `kept`, so these rows have no partners.
+    fn keep_left(&mut self, kept: &BitSet) -> Result<()> {
+        match &mut self.sides {
+            PartnerSides::Two(sides) => sides.keep_left(kept),
+            PartnerSides::One(_) => return Err(Error::bug("one table has no condition on pairs")),
+        }
+        Ok(())
+    }
+
+    /// Returns the times of right rows.
+    fn into_right_times(self) -> Int64s {
+        match self.sides {
+            PartnerSides::Two(sides) => sides.right,
+            PartnerSides::One(table) => table.ts,
+        }
     }
 
     /// Returns the columns that determine which right rows are partners.
     fn columns(&self) -> PartnerColumns<'_> {
-        let (left, right) = self.sides.columns();
+        let ((left, right), key_count) = match &self.sides {
+            PartnerSides::Two(sides) => (sides.columns(), sides.key_count()),
+            PartnerSides::One(table) => (table.columns(), table.key_count),
+        };
         PartnerColumns {
             left,
             right,
-            key_count: self.sides.key_count(),
+            key_count,
             interval: &self.interval,
             with_prevailing: self.with_prevailing,
         }
@@ -89,7 +123,7 @@ impl TimedPartners {
 
     /// The number of left rows.
     pub(super) fn left_rows(&self) -> usize {
-        self.sides.left.len()
+        self.columns().left.ts.len()
     }
 
     /// Returns up to `rows` left rows, beginning at `start`, that together have at most `most`
@@ -113,6 +147,8 @@ impl TimedPartners {
 pub(super) struct PartnerResults {
     plan: PartnersPlan,
     keeps_all: bool,
+    /// True if partners are rows of the same table.
+    is_of_one: bool,
     /// The right rows, in their original order.
     right: Streams,
     columns: Columns,
@@ -160,7 +196,7 @@ impl PartnerAggregation {
             }
             PartnerJoin::Window(join) => join.partners_only(tables, &driver)?,
             PartnerJoin::Overlap(join) => join.partners_only(tables, &driver)?,
-            PartnerJoin::Band(_) => None,
+            PartnerJoin::Band(_) | PartnerJoin::Rolling(_) => None,
         };
         self.start_on(left, some.as_ref().unwrap_or(right), None, None, driver)
     }
@@ -182,7 +218,20 @@ impl PartnerAggregation {
             PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
+            PartnerJoin::Rolling(rolling) => rolling.partners(right, &driver)?,
         };
+        self.start_found(found, (left, right), before, faults, driver)
+    }
+
+    /// Aggregates partners that have been found; see [`start_on`](Self::start_on).
+    pub(super) fn start_found(
+        &self,
+        found: FoundPartners,
+        (left, right): (&Table, &Table),
+        before: Option<u64>,
+        faults: Option<&Faults>,
+        driver: Driver,
+    ) -> Result<Join> {
         let FoundPartners { plan: mut join, key_method, partners } = found;
         let mut plan = self.plan(&join.schema, right.schema())?;
         if let Some(faults) = faults {
@@ -200,12 +249,12 @@ impl PartnerAggregation {
                 match take_one_sided(&mut join, (left, right), &driver)? {
                     None => {
                         let matches = timed.find_matches(&driver)?;
-                        order = Some(timed.sides.right);
+                        order = Some(timed.into_right_times());
                         (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                     }
                     Some([of_left, of_right]) => {
                         if let Some(kept) = &of_left {
-                            timed.sides.keep_left(kept);
+                            timed.keep_left(kept)?;
                         }
                         counted = of_right;
                         let candidates = Candidates::runs(Matches::none());
@@ -222,6 +271,7 @@ impl PartnerAggregation {
         let aggregation = PartnerResults {
             plan,
             keeps_all: self.keeps_all,
+            is_of_one: self.rolling().is_some(),
             right: streams,
             columns,
             counted,
@@ -310,10 +360,11 @@ impl PartnerResults {
         let outputs = self.plan.functions.outputs.len();
         let counts = found.drain(outputs..).next();
         let fields = &self.plan.schema.fields()[self.plan.schema.fields().len() - outputs..];
+        let name = if self.is_of_one { "row" } else { "left row" };
         let place = |row: usize| match (left.start + row, self.before) {
-            (row, None) => format!("for left row {row} (from 0)"),
+            (row, None) => format!("for {name} {row} (from 0)"),
             (row, Some(before)) => {
-                format!("for left row {} (from 0, in merged order)", before + row as u64)
+                format!("for {name} {} (from 0, in merged order)", before + row as u64)
             }
         };
         let array = |((at, column), field): ((usize, OutputColumn), &Arc<_>)| {

@@ -15,7 +15,7 @@ use super::windows::{DescribedWindows, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
-use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type, mend_one};
+use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
 use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
 use crate::columns::time::Unit;
@@ -158,8 +158,8 @@ impl AggregatePlan {
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
-        let by =
-            query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
+        let by = query.by.iter().map(|name| KeyColumn::of_group(of_read[&**name], &read));
+        let by = by.collect::<Result<Vec<_>>>()?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -433,18 +433,6 @@ fn read_schema(
         Ok(common.expect("there is a table"))
     };
     Ok(Schema::new(names.iter().map(field).collect::<Result<Vec<_>>>()?))
-}
-
-fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
-    let field = read.field(at);
-    let name = field.name();
-    KeyColumn::new(at, field, at, field).map_err(|_| {
-        Error::schema(format!(
-            "by: column `{name}` is {}, which cannot be a key; {}",
-            TypeName(field.data_type()),
-            mend_one(field.data_type())
-        ))
-    })
 }
 
 /// Returns the type of a window's start and end.

@@ -117,7 +117,10 @@ struct AggregateTactic {
 }
 
 /// Returns each source's name and stream.
-fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
+pub(super) fn streams(
+    stream: &Stream,
+    options: &AggregateOptions,
+) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
         (format!("source {number}"), Stream { lateness: Some(lateness), ..stream.clone() })
