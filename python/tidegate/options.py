@@ -425,7 +425,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "size",
-        "Length | None",
+        "Window | None",
         ("aggregate", "Aggregate"),
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
@@ -433,14 +433,15 @@ OPTIONS: tuple[Option, ...] = (
         positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q", "1y"
         and their multiples are calendar units if the time zone is known, which means that the time
         column has a time zone, `zone` is given, or the column contains dates. Local days then have
-        23 to 25 hours, while "24h" always has 24 hours.
+        23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a number of rows with
+        the same key.
         """,
         default="None",
         command=OfCommand(
-            "The length of a window; 1d, 1w, 1mo, 1q and 1y are calendar units if the time zone is"
-            " known.",
-            metavar="DURATION",
-            read="duration",
+            "The length of a window, or a number of rows, such as 20rows; 1d, 1w, 1mo, 1q and 1y"
+            " are calendar units if the time zone is known.",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
             shown_default=False,
         ),
     ),
@@ -461,18 +462,18 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "advance",
-        "Length | None",
+        "Window | None",
         ("aggregate", "Aggregate"),
         """
         The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
-        windows. If `size` is in calendar units, `advance` must be in calendar units, too.
+        windows. If `size` is in calendar units or is a number of rows, so must `advance` be.
         """,
         default="None",
         command=OfCommand(
             "The time between the starts of two successive windows.",
-            metavar="DURATION",
-            read="duration",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
             shown_default="the size",
         ),
     ),

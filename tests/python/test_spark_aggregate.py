@@ -242,6 +242,16 @@ def test_windows_without_rows_need_all_rows_of_their_key(spark):
             tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
 
 
+def test_windows_of_rows(spark):
+    tables = [rows(21), rows(22)]
+    windows = {"size": tidegate.rows(7), "advance": tidegate.rows(3)}
+    same(spark, tables, on="ts", **windows, by="key", aggs=COMBINED | ORDERED)
+    frame = spark.createDataFrame(rows(23).to_pandas())
+    query = {"on": "ts", **windows, "aggs": COMBINED}
+    with pytest.raises(tidegate.TidegateError, match="counted from its first row; choose 'key'"):
+        tidegate.spark.aggregate(frame, **query, parallelism="time")
+
+
 def test_a_plan_shows_the_session_s_time_zone(spark):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "size": "1mo", "aggs": COMBINED}

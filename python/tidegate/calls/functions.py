@@ -1429,8 +1429,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1481,11 +1481,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
+            number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units, `advance` must be in calendar units,
-            too.
+            between windows. If `size` is in calendar units or is a number of rows, so must
+            `advance` be.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1581,8 +1582,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1627,11 +1628,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
+            number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units, `advance` must be in calendar units,
-            too.
+            between windows. If `size` is in calendar units or is a number of rows, so must
+            `advance` be.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and

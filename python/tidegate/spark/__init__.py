@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -155,8 +155,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     streams: Input | Sequence[Input],
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -215,7 +215,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
             "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
-            without `zone`.
+            without `zone`. `tidegate.rows(n)` is a number of rows with the same key, for tables
+            only. One task then processes all rows of a key.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.

@@ -35,11 +35,12 @@ from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Marked, Packer
 from tidegate.spark.worker.partials import MERGED
 from tidegate.spark.worker.task import on_worker
+from tidegate.windows import Rows
 
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -66,8 +67,8 @@ class AggregatePlan:
         streams: DataFrame | Sequence[DataFrame],
         *,
         on: str,
-        size: Length | None = None,
-        advance: Length | None = None,
+        size: Window | None = None,
+        advance: Window | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -90,17 +91,28 @@ class AggregatePlan:
             message = f"parallelism {parallelism!r} divides time into slices, "
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
+        _check_rows(frames, size, parallelism)
         if empty not in (None, "skip") and parallelism not in ("auto", "key"):
             message = f"parallelism {parallelism!r} divides time into slices, but windows without "
             message += "rows depend on the other windows of their key; choose 'key'"
             raise tidegate.TidegateError(message)
-        lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
             message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
             raise TypeError(message)
         aggregation = Aggregation(
-            on, *lengths, tuple(keys), dict(aggs), where, zone, week_start, empty, keep
+            on,
+            size,
+            advance,
+            offset,
+            session,
+            tuple(keys),
+            dict(aggs),
+            where,
+            zone,
+            week_start,
+            empty,
+            keep,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -237,9 +249,11 @@ class AggregatePlan:
     def is_whole(self) -> bool:
         """Return whether one task must process all rows of a key, regardless of their times.
 
-        Any row can extend a session, and windows without rows depend on earlier windows.
+        Any row can extend a session, windows without rows depend on earlier windows, and a number
+        of rows is counted from the first row of the key.
         """
-        return self.aggregation.session is not None or self.aggregation.fills
+        query = self.aggregation
+        return query.session is not None or query.fills or isinstance(query.size, Rows)
 
     @property
     def in_days(self) -> bool:
@@ -332,6 +346,20 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
         message = "streams: expected at least one DataFrame, got none"
         raise tidegate.TidegateError(message)
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
+
+
+def _check_rows(frames: Sequence[DataFrame], size: object, parallelism: str) -> None:
+    """Reject calls in which the rows of windows cannot be counted."""
+    if not isinstance(size, Rows):
+        return
+    if any(frame.isStreaming for frame in frames):
+        message = "size: on streams, Spark does not preserve the order of rows, which a number of "
+        message += 'rows depends on; give a duration, such as size="5m", or use tidegate.Aggregate'
+        raise tidegate.TidegateError(message)
+    if parallelism not in {"auto", "key"}:
+        message = f"parallelism {parallelism!r} divides time into slices, "
+        message += "but the rows of a key are counted from its first row; choose 'key'"
+        raise tidegate.TidegateError(message)
 
 
 def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str | None) -> None:

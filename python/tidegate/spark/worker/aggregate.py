@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Weekday, Window
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -33,8 +33,8 @@ class Aggregation:
     """The arguments of the native aggregation."""
 
     on: str
-    size: Length | None
-    advance: Length | None
+    size: Window | None
+    advance: Window | None
     offset: Length | None
     session: Length | None
     by: tuple[str, ...]

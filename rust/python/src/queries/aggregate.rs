@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate::query::aggregate::{
-    Aggregation, Design, EmptyWindows, Fill, Fills, SlidingArguments, Weekday, Windows,
+    Aggregation, Design, EmptyWindows, Fill, Fills, RowCounts, SlidingArguments, Weekday, Windows,
     stream_names,
 };
 use tidegate::stream::{self, AggregateOptions};
@@ -17,7 +17,7 @@ use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
-use crate::inputs::arguments::{self, bound, bytes, count, key_names, threads_of, word};
+use crate::inputs::arguments::{self, bound, bytes, count, key_names, row_count, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::{listed, read, schema};
@@ -419,7 +419,42 @@ impl<'py> Arguments<'_, 'py> {
         }
     }
 
+    /// Reads windows that consist of a number of rows, if `size` or `advance` is such a number.
+    fn row_windows(&self) -> PyResult<Option<RowCounts>> {
+        let count = |given: Option<&Bound<'py, PyAny>>| match given {
+            None => Ok(None),
+            Some(given) => Ok::<_, PyErr>(row_count(given)?.map(|rows| rows as i64)),
+        };
+        let (size, advance) = (count(self.size)?, count(self.advance)?);
+        if size.is_none() && advance.is_none() {
+            return Ok(None);
+        }
+        let refuse = |message: String| Err(raise(Error::argument(message)));
+        if size.is_none() || advance.is_some() != self.advance.is_some() {
+            return refuse(
+                "size and advance must both be numbers of rows, or both be durations; write \
+                 size=tidegate.rows(20), advance=tidegate.rows(5)"
+                    .to_owned(),
+            );
+        }
+        let given = [
+            ("offset", self.offset.is_some()),
+            ("zone", self.zone.is_some()),
+            ("week_start", self.week_start.is_some()),
+            ("session", self.session.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return refuse(format!(
+                "{name} cannot be combined with a number of rows as size; leave one out"
+            ));
+        }
+        Ok(size.map(|size| RowCounts { size, advance: advance.unwrap_or(size) }))
+    }
+
     fn windows(&self) -> PyResult<Windows> {
+        if let Some(rows) = self.row_windows()? {
+            return Ok(Windows::Rows(rows));
+        }
         match (self.size, self.session) {
             (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
                 size: length("size", size)?,

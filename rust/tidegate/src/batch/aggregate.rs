@@ -10,6 +10,7 @@ use tidegate_operators::driver::Driver;
 use tidegate_sync::{Counter, Stop};
 
 use super::join::room_for;
+use super::row_windows::{RowProgress, RowWindows, row_windows};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::fill::WindowFiller;
 use crate::aggregate::groups::Groups;
@@ -18,8 +19,8 @@ use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
-use crate::query::aggregate::Aggregation;
 use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
+use crate::query::aggregate::{Aggregation, Windows};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
@@ -64,6 +65,9 @@ impl Aggregation {
         let driver = Driver::new(self.threads, stop);
         let names: Vec<(String, SchemaRef)> =
             tables.iter().map(|table| (table.name().to_owned(), table.schema().clone())).collect();
+        if matches!(self.windows, Windows::Rows(_)) {
+            return Ok(self.run_on_rows(&driver, tables, None, None)?.batches);
+        }
         let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;
         let batches: Vec<RecordBatch> = parts.into_iter().map(|part| part.batch).collect();
         if self.empty.is_none() || batches.is_empty() {
@@ -80,6 +84,40 @@ impl Aggregation {
             count: Counter::new(0),
         };
         filler.table(&batches, &driver, &|more| rows.announce(more))
+    }
+
+    /// Like [`run`](Self::run), but for windows that consist of rows. `progress` is given for the
+    /// rows of a stream, which are one table in merged order.
+    pub(crate) fn run_on_rows(
+        &self,
+        driver: &Driver,
+        tables: Vec<Table>,
+        progress: Option<RowProgress<'_>>,
+        faults: Option<&Faults>,
+    ) -> Result<RowWindows> {
+        let schemas: Vec<(String, &Schema)> =
+            tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
+        let plan = AggregatePlan::new(self, &schemas)?;
+        let plan = match faults {
+            None => plan,
+            Some(faults) => plan.noting(faults),
+        };
+        let WindowSpan::Rows(counts) = plan.span else {
+            return Err(Error::bug("these windows do not consist of rows"));
+        };
+        let streams = Streams::new(&tables, &plan, driver)?;
+        drop(tables);
+        if streams.table.rows() == 0 {
+            return Ok(RowWindows::default());
+        }
+        let streams = streams.merged(driver)?;
+        let results = ResultRows {
+            driver,
+            most: self.max_rows.unwrap_or(u64::MAX),
+            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
+            count: Counter::new(0),
+        };
+        row_windows(counts, &plan, &streams, progress, &results, driver)
     }
 
     /// Like [`run`](Self::run), but only for windows that end within a given range. `note` is
@@ -152,6 +190,9 @@ impl Aggregation {
         let aggregates = columns.aggregates();
         let design = self.algorithm.and_then(multiway_design);
         let parts = match (&plan.span, design) {
+            (WindowSpan::Rows(_), _) => {
+                return Err(Error::bug("windows of rows are not windows of time"));
+            }
             (WindowSpan::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
@@ -175,7 +216,7 @@ impl Aggregation {
 }
 
 /// Counts a result's rows before they are built.
-struct ResultRows<'a> {
+pub(super) struct ResultRows<'a> {
     driver: &'a Driver,
     most: u64,
     row_bytes: usize,
@@ -184,7 +225,7 @@ struct ResultRows<'a> {
 
 impl ResultRows<'_> {
     /// Counts further rows. Fails if there are too many rows or if the rows do not fit in memory.
-    fn announce(&self, more: usize) -> Result<()> {
+    pub(super) fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);
         let all = before + more;

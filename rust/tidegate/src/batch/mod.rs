@@ -6,6 +6,7 @@
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
 //! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
+//! | `row_windows.rs` | windows that consist of a number of rows |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
 //! | `partners.rs` | aggregates of each left row's partners |
@@ -26,6 +27,7 @@ mod overlap;
 mod partners;
 pub(crate) mod rolling;
 mod row_ends;
+pub(crate) mod row_windows;
 mod sides;
 mod sliding;
 mod window;

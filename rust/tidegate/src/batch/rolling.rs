@@ -101,7 +101,7 @@ fn numbered(
 
 /// Returns the number of earlier rows with the same key for each row, given these numbers for the
 /// first rows. The rows are in merged order.
-fn continued_ordinals(
+pub(super) fn continued_ordinals(
     first: &[i64],
     keys: Option<&[u32]>,
     key_count: usize,

@@ -15,6 +15,7 @@
 //! | `operator/` | the operator: its main loop, polls and snapshots |
 //! | `tactic.rs`, `explanation.rs` | one step of a kind of operator; its explanation |
 //! | `recomputation.rs` | the tactic that keeps rows, and computes results with the code for tables |
+//! | `numbered_rows.rs` | kept rows, some of which are numbered within their keys |
 //! | `rolling.rs` | the operator for rolling windows |
 //! | `options.rs` | the options of joins |
 //! | `memory.rs` | the memory limit, and the bytes that count toward it |
@@ -34,6 +35,7 @@ mod join;
 mod lateness;
 mod memory;
 mod merge;
+mod numbered_rows;
 mod operator;
 mod options;
 mod outcome;

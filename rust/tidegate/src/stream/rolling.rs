@@ -11,10 +11,8 @@
 //!
 //! The tactic is a `Recomputation`, whose cost is described in `stream/recomputation.rs`.
 
-use std::sync::Arc;
-
-use arrow_array::{Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tidegate_operators::driver::Driver;
 use tidegate_operators::rows::{How, Interval};
 use tidegate_structures::memory;
@@ -28,12 +26,12 @@ use super::intake::rows::ROW_BYTES;
 use super::intake::stream::Stream;
 use super::intake::{Intake, Order, RestoredIntake};
 use super::memory::Memory;
+use super::numbered_rows::NumberedRows;
 use super::operator::{Operator, with_room};
 use super::recomputation::{FinalResults, MANY_ROWS, Recomputation, TableJob, Watermark};
 use super::sides::maker::BATCH_ROWS;
 use super::sides::rows::side_rows;
-use super::state::snapshot::{Reader, Writer, damaged};
-use super::state::timed_rows::TimedRows;
+use super::state::snapshot::{Reader, Writer};
 use super::tactic::{Admit, Common};
 use super::times::ResultTimes;
 use crate::aggregate::groups::number_groups;
@@ -41,18 +39,10 @@ use crate::background::lasting;
 use crate::batch::rolling::RolledRows;
 use crate::columns::faults::Faults;
 use crate::columns::keys::KeyColumn;
-use crate::columns::table::{Table, batch_bytes};
-use crate::columns::time;
 use crate::query::aggregate::with_aggregate;
 use crate::query::partners::PartnerAggregation;
 use crate::query::rolling::TABLE;
 use crate::{Error, Result};
-
-/// Unneeded rows are searched for once `rows > 2 * needed + SPARE_ROWS`.
-const SPARE_ROWS: usize = 1 << 10;
-
-/// When memory is short, unneeded rows are searched for once `rows > needed + needed / SPARE`.
-const SPARE: usize = 8;
 
 /// Creates an operator that aggregates the window of each row, for sources with this schema.
 ///
@@ -158,13 +148,9 @@ fn operator(
         interval: plan.interval,
         counts_rows,
         keys: plan.join.keys,
-        rows: TimedRows::new(schema),
+        rows: NumberedRows::new(schema),
         stream,
         faults,
-        done: 0,
-        ordinals: Vec::new(),
-        emitted: 0,
-        needed: 0,
     };
     Ok(Operator::new(common, Box::new(Recomputation::new(job))))
 }
@@ -195,7 +181,7 @@ fn explain(
     Explanation { lines, output }
 }
 
-/// The rows that windows may still need. Some of them already have results.
+/// The rows that windows may still need. Processed rows already have results.
 #[derive(Debug)]
 struct RollingJob {
     query: PartnerAggregation,
@@ -204,18 +190,9 @@ struct RollingJob {
     /// True if positions are numbers of rows instead of times.
     counts_rows: bool,
     keys: Vec<KeyColumn>,
-    rows: TimedRows,
+    rows: NumberedRows,
     stream: Stream,
     faults: Faults,
-    /// The number of rows that already have results. These rows are the first ones.
-    done: usize,
-    /// For each of these rows, the number of earlier rows with the same key, if windows consist of
-    /// rows.
-    ordinals: Vec<i64>,
-    /// The number of rows that have ever had results.
-    emitted: u64,
-    /// The number of rows with results that the last search found to be needed.
-    needed: usize,
 }
 
 /// The first rows, which now have results.
@@ -231,21 +208,22 @@ impl TableJob for RollingJob {
     type LeavingRows = DoneRows;
 
     fn rows(&self) -> usize {
-        self.rows.len()
+        self.rows.rows.len()
     }
 
     fn bytes(&self) -> usize {
-        self.rows.memory() + self.ordinals.capacity() * size_of::<i64>()
+        self.rows.bytes()
     }
 
     fn is_long(&self, rows: usize) -> bool {
-        rows + self.rows.len() > MANY_ROWS
+        rows + self.rows() > MANY_ROWS
     }
 
     fn take_in(&mut self, _: &Common, ready: ReadyRuns) -> Result<()> {
         let ReadyRuns { ts, sources, runs } = ready;
-        let rows = side_rows(self.rows.schema(), &runs, &sources, |_| true)?;
-        self.rows.push(ts, rows, runs.iter().map(ReadyRun::charge).collect())
+        let kept = &mut self.rows.rows;
+        let rows = side_rows(kept.schema(), &runs, &sources, |_| true)?;
+        kept.push(ts, rows, runs.iter().map(ReadyRun::charge).collect())
     }
 
     fn settle(
@@ -255,30 +233,22 @@ impl TableJob for RollingJob {
         now: Watermark,
         driver: &Driver,
     ) -> Result<FinalResults<DoneRows>> {
+        let NumberedRows { rows, done, ordinals, processed, .. } = &self.rows;
         let is_final = |ts| now.is_none_or(|now| self.last(ts) < now);
-        let end = if self.counts_rows { self.rows.len() } else { self.rows.while_ts(is_final) };
-        if end <= self.done {
-            let leaving = DoneRows { rows: self.done, ordinals: None };
+        let end = if self.counts_rows { rows.len() } else { rows.while_ts(is_final) };
+        if end <= *done {
+            let leaving = DoneRows { rows: *done, ordinals: None };
             return Ok(FinalResults { batches: Vec::new(), leaving });
         }
-        let table = self.rows.table(TABLE, self.rows.len())?;
-        let rows = RolledRows {
-            table: &table,
-            due: self.done..end,
-            before: self.emitted,
-            ordinals: &self.ordinals,
-        };
+        let table = rows.table(TABLE, rows.len())?;
+        let rows = RolledRows { table: &table, due: *done..end, before: *processed, ordinals };
         let found = self.query.start_rolled(&rows, &self.faults, driver.clone())?;
         let batches = found.join.of_passing_rows().read_all()?;
         Ok(FinalResults { batches, leaving: DoneRows { rows: end, ordinals: found.ordinals } })
     }
 
     fn let_go(&mut self, common: &Common, done: DoneRows, now: Watermark) -> Result<()> {
-        self.emitted += (done.rows - self.done) as u64;
-        self.done = done.rows;
-        if let Some(ordinals) = done.ordinals {
-            self.ordinals = ordinals;
-        }
+        self.rows.process(done.rows, done.ordinals);
         self.release(common, now)
     }
 
@@ -295,7 +265,7 @@ impl TableJob for RollingJob {
     }
 
     fn has_rows(&self, _: Option<Watermark>) -> bool {
-        self.emitted > 0 || self.rows.len() > 0
+        self.rows.processed > 0 || self.rows() > 0
     }
 
     fn batch_rows(&self) -> Option<usize> {
@@ -310,12 +280,9 @@ impl TableJob for RollingJob {
     ) -> Result<()> {
         // The content must not depend on when rows were dropped.
         if settled.is_some_and(|now| now.is_some()) && self.counts_rows {
-            self.look_through(common)?;
+            self.rows.keep(&self.needed(common)?, common)?;
         }
-        writer.number(self.emitted);
-        writer.number(self.done as u64);
-        writer.table(&self.rows.batch()?)?;
-        writer.table(&numbers(self.ordinals.clone())?)
+        self.rows.write(writer)
     }
 
     fn restore(
@@ -325,39 +292,13 @@ impl TableJob for RollingJob {
         row_bytes: usize,
         admit: &mut Admit<'_>,
     ) -> Result<Option<Watermark>> {
-        // 1. Everything is read and checked before anything is changed.
-        let emitted = reader.rows()?;
-        let done = reader.rows()?;
-        let rows = reader.table(self.rows.schema())?;
-        let ordinals = reader.table(&numbers(Vec::new())?.schema())?;
-        let ts = self.times(&rows)?;
-        let waiting = (rows.num_rows() as u64).checked_sub(done);
-        let waiting = waiting.ok_or_else(|| damaged("more rows have results than are kept"))?;
-        if done > emitted || emitted.saturating_add(waiting) > intake.rows() {
-            return Err(damaged("it keeps more rows than have arrived"));
-        }
-        if ts.last().is_some_and(|&last| intake.next().is_some_and(|next| next < last)) {
-            return Err(damaged("processed rows follow unprocessed rows"));
-        }
-        let ordinals = time::as_int64(ordinals.column(0)).expect("the type was checked").to_vec();
-        let known = if self.counts_rows { done } else { 0 };
-        let is_number = |&ordinal: &i64| (0..=emitted as i64).contains(&ordinal);
-        if ordinals.len() as u64 != known || !ordinals.iter().all(is_number) {
-            return Err(damaged("the rows of a key are not numbered"));
-        }
-        // 2. The state is restored.
-        let bytes = batch_bytes(&rows) + rows.num_rows() * row_bytes;
-        let mut charge = admit(reader, bytes)?;
-        self.rows.push(ts, rows, vec![(bytes, Arc::new(charge.split(bytes)))])?;
-        (self.emitted, self.done, self.needed) = (emitted, done as usize, done as usize);
-        self.ordinals = ordinals;
+        let on = (self.stream.on, self.stream.unit);
+        self.rows.restore(on, self.counts_rows, intake, reader, row_bytes, admit)?;
         Ok(None)
     }
 
     fn clear(&mut self) {
         self.rows.clear();
-        self.ordinals.clear();
-        self.done = 0;
     }
 }
 
@@ -375,35 +316,28 @@ impl RollingJob {
             return Ok(());
         };
         let is_short = common.intake.shared.memory.is_short();
-        if self.counts_rows {
-            let most = match is_short {
-                true => self.needed + self.needed / SPARE,
-                false => 2 * self.needed + SPARE_ROWS,
-            };
-            if self.done > most {
-                self.look_through(common)?;
-            }
-        } else {
-            let waiting = (self.done < self.rows.len()).then(|| self.rows.ts(self.done));
+        if !self.counts_rows {
+            let NumberedRows { rows, done, .. } = &self.rows;
+            let waiting = (*done < rows.len()).then(|| rows.ts(*done));
             let first = waiting.map_or(now, |waiting| waiting.min(now));
-            let reach = self.interval.first(first).unwrap_or(i64::MAX);
-            let dropped = self.rows.before(reach).min(self.done);
-            self.rows.drop_first(dropped);
-            self.done -= dropped;
+            self.rows.drop_before(self.interval.first(first).unwrap_or(i64::MAX));
+        } else if self.rows.has_many(is_short) {
+            self.rows.keep(&self.needed(common)?, common)?;
         }
         if is_short {
-            self.rows.shrink()?;
+            self.rows.rows.shrink()?;
         }
         Ok(())
     }
 
-    /// Of the rows with results, keeps only the last rows of each key that later windows can
-    /// contain.
-    fn look_through(&mut self, common: &Common) -> Result<()> {
+    /// Of the rows with results, returns the last rows of each key that later windows can contain,
+    /// in ascending order.
+    fn needed(&self, common: &Common) -> Result<Vec<u32>> {
         // The number of rows before a row that its window can contain.
         let most = self.interval.first(0).map_or(0, i64::unsigned_abs);
-        let driver = common.driver.fit(self.done);
-        let table = self.rows.table(TABLE, self.done)?;
+        let done = self.rows.done;
+        let driver = common.driver.fit(done);
+        let table = self.rows.rows.table(TABLE, done)?;
         let (keys, count) = match &self.keys[..] {
             [] => (None, 1),
             keys => {
@@ -412,45 +346,16 @@ impl RollingJob {
             }
         };
         let mut seen = memory::filled(count, 0_u64);
-        let mut kept: Vec<u32> = (self.done as u32..self.rows.len() as u32).rev().collect();
-        let waiting = kept.len();
-        for row in (0..self.done).rev() {
+        let mut needed: Vec<u32> = Vec::new();
+        for row in (0..done).rev() {
             let seen = &mut seen[keys.as_ref().map_or(0, |keys| keys[row] as usize)];
             if *seen < most {
                 *seen += 1;
-                memory::reserve(&mut kept, 1);
-                kept.push(row as u32);
+                memory::reserve(&mut needed, 1);
+                needed.push(row as u32);
             }
         }
-        kept.reverse();
-        self.needed = kept.len() - waiting;
-        if self.needed < self.done {
-            // This happens before the rows are dropped so that no source takes up the free memory
-            // in the meantime.
-            let charge = |bytes| common.intake.shared.memory.charge_state(bytes);
-            self.rows.keep(&kept, common.intake.shared.row_bytes, charge)?;
-            let done = &kept[..self.needed];
-            self.ordinals = done.iter().map(|&row| self.ordinals[row as usize]).collect();
-            self.done = self.needed;
-        }
-        Ok(())
+        needed.reverse();
+        Ok(needed)
     }
-
-    /// Returns the times of the kept rows in a snapshot.
-    fn times(&self, batch: &RecordBatch) -> Result<Vec<i64>> {
-        let table = Table::trusted("the snapshot", batch.clone());
-        let ts = time::times(&table, self.stream.on, self.stream.unit);
-        let ts = ts.map_err(|error| damaged(error.message()))?.to_vec();
-        if !ts.is_sorted() {
-            return Err(damaged("processed rows are out of order"));
-        }
-        Ok(ts)
-    }
-}
-
-/// Returns integers as a batch with one column.
-fn numbers(values: Vec<i64>) -> Result<RecordBatch> {
-    let schema = Schema::new(vec![Field::new("number", DataType::Int64, false)]);
-    let column = Arc::new(Int64Array::from(values));
-    Ok(RecordBatch::try_new(Arc::new(schema), vec![column])?)
 }

@@ -22,7 +22,7 @@ pub use fill::{EmptyWindows, Fill, Fills};
 use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
-pub use windows::{SlidingArguments, Weekday, Windows};
+pub use windows::{RowCounts, SlidingArguments, Weekday, Windows};
 
 /// An aggregation: its windows, keys and values. For each window, the result has one row for each
 /// key that occurs in the window.

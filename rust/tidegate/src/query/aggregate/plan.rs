@@ -11,7 +11,7 @@ use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 use super::fill::{Fill, FillPlan};
 use super::inputs::{InputPlan, in_table, input};
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
-use super::windows::{DescribedWindows, positive};
+use super::windows::{DescribedWindows, RowCounts, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
@@ -67,6 +67,8 @@ pub(crate) enum WindowSpan {
     Windows(Windows),
     /// Sessions. A session ends this long after its last row.
     Sessions(i64),
+    /// Windows that consist of a number of rows of a key.
+    Rows(RowCounts),
 }
 
 impl WindowSpan {
@@ -81,6 +83,7 @@ impl WindowSpan {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts, ts),
             WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
+            WindowSpan::Rows(_) => true,
         }
     }
 }
@@ -213,7 +216,7 @@ impl AggregatePlan {
     pub(crate) fn result_windows(&self) -> Option<ResultWindows> {
         match &self.span {
             WindowSpan::Windows(windows) => Some(ResultWindows::new(windows.clone(), self.unit)),
-            WindowSpan::Sessions(_) => None,
+            WindowSpan::Sessions(_) | WindowSpan::Rows(_) => None,
         }
     }
 
@@ -233,6 +236,12 @@ impl AggregatePlan {
                  aggregate; O(n log n)"
                     .to_owned(),
                 "56 bytes per row + 4 to 24 bytes per aggregate and session",
+            ),
+            WindowSpan::Rows(_) => (
+                "the partners of an interval join of windows with rows, by the number of each row \
+                 within its key; O(rows + results)"
+                    .to_owned(),
+                "24 bytes per row + 16 to 64 bytes per aggregate and row",
             ),
         };
         lines.extend([
@@ -261,6 +270,9 @@ impl AggregatePlan {
             }
             WindowSpan::Sessions(gap) => {
                 format!("sessions that end {gap} ({unit}) after their last row")
+            }
+            WindowSpan::Rows(RowCounts { size, advance }) => {
+                format!("rows [k * {advance}, k * {advance} + {size}) of each key, in time order")
             }
         };
         let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
@@ -363,6 +375,13 @@ fn span(
             "algorithm: sessions have their own algorithm; omit this argument, \
              or choose windows with a size",
         )),
+        super::Windows::Rows(counts) if query.algorithm.is_none() => {
+            Ok((WindowSpan::Rows(*counts), DescribedWindows::new(&query.windows, None)))
+        }
+        super::Windows::Rows(_) => Err(Error::argument(
+            "algorithm: windows of rows have their own algorithm; omit this argument, or give size \
+             as a duration",
+        )),
     }
 }
 
@@ -376,6 +395,12 @@ fn fill_plan(
     if matches!(query.windows, super::Windows::Session(_)) {
         return Err(Error::argument(
             "empty cannot be combined with session, because sessions always have rows; leave one out",
+        ));
+    }
+    if matches!(query.windows, super::Windows::Rows(_)) {
+        return Err(Error::argument(
+            "empty cannot be combined with a number of rows as size, because such windows always \
+             have rows; leave empty out, or give size as a duration",
         ));
     }
     let fields = &schema.fields()[2 + query.by.len()..];
