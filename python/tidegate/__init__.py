@@ -66,6 +66,7 @@ from tidegate._tidegate import (
     default_threads,
     release_memory,
 )
+from tidegate.calendars import calendar
 from tidegate.calls.digests import update
 from tidegate.calls.explain import explain
 from tidegate.calls.functions import (
@@ -162,6 +163,7 @@ __all__ = [
     "asof_join_batches",
     "band_join",
     "band_join_batches",
+    "calendar",
     "case",
     "csv",
     "default_threads",

@@ -101,6 +101,7 @@ __all__ = [
     "byte_count",
     "default_threads",
     "digest",
+    "instants_of",
     "interval_join_query",
     "is_arrow",
     "join_query",
@@ -1992,6 +1993,12 @@ class Aggregate(Operator[AggregateStats]):
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the results contain windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, windows without rows are
             emitted as soon as the watermark has passed their end. Counts are 0 in these windows.
@@ -2067,6 +2074,7 @@ class Aggregate(Operator[AggregateStats]):
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
         by: str | Sequence[str] | None = None,
@@ -3075,6 +3083,7 @@ class AggregationQuery:
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
         by: str | Sequence[str] | None = None,
@@ -3429,6 +3438,9 @@ class InputRows:
 
 def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
+
+def instants_of(zone: str, local: Sequence[int]) -> list[int]:
+    """Convert local times in seconds since 1970 to seconds since 1970-01-01T00:00 UTC."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
     """Convert a size such as `"2GB"` to a number of bytes."""

@@ -543,6 +543,25 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "windows",
+        "Table | None",
+        ("aggregate", "Aggregate"),
+        """
+        A table with one row per window, which replaces `size`. The columns `window_start` and
+        `window_end` contain the start of each window, inclusive, and its end, exclusive. Windows
+        may overlap, and a row counts in every window that contains its time. If the table has
+        columns with the names of key columns, a window contains only rows with the same values in
+        these columns. Other columns are ignored. `tidegate.calendar` returns such a table.
+        """,
+        default="None",
+        command=OfCommand(
+            "A file with the columns window_start and window_end, and optionally key columns.",
+            metavar="FILE",
+            read="windows",
+            shown_default=False,
+        ),
+    ),
+    Option(
         "empty",
         "Empty | Mapping[str, Empty] | None",
         ("aggregate",),

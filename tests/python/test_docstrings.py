@@ -203,6 +203,7 @@ HIDDEN = (
     "JoinQuery",
     "RollingQuery",
     "byte_count",
+    "instants_of",
     "is_arrow",
     "reader_of",
 )

@@ -10,6 +10,7 @@ from tidegate.bounded.limits import Limits
 from tidegate.calls import functions
 from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
+from tidegate.calls.listed_windows import windows_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,6 +95,8 @@ def _of_aggregation(function: Callable[..., Any]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = bound(function, inputs, arguments)
         is_rolling = "table" in given
+        if not is_rolling:
+            given["windows"] = windows_table(given["windows"])
         streams = [given.pop("table")] if is_rolling else given.pop("streams")
         in_batches = function.__name__.endswith("_batches")
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")

@@ -1435,6 +1435,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
     by: str | Sequence[str] | None = None,
@@ -1499,6 +1500,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the result contains windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, the windows of each key
             extend from its first window with rows to its last one. Counts are 0 in windows without
@@ -1588,6 +1595,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
     by: str | Sequence[str] | None = None,
@@ -1646,6 +1654,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the result contains windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, the windows of each key
             extend from its first window with rows to its last one. Counts are 0 in windows without

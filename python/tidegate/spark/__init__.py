@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -161,6 +161,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
     by: str | Sequence[str] | None = None,
@@ -227,6 +228,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         session: The time that a session stays open after its last row. This argument replaces
             `size`, `advance` and `offset`. For streams, the state contains each open session's
             aggregates and, if a function needs all values, the session's rows.
+        windows: A table with the columns `window_start` and `window_end`, and optionally key
+            columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
+            data, not a DataFrame. One task then processes all rows of a key. It is not available
+            for streams.
         empty: Whether the result contains windows without rows, and what functions return for
             them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
             not available for streams.
@@ -298,6 +303,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "zone": zone,
         "week_start": week_start,
         "session": session,
+        "windows": windows,
         "empty": empty,
         "keep": keep,
         "by": by,

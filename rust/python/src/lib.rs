@@ -131,6 +131,9 @@ mod _tidegate {
     use super::inputs::rows::{InputRows, is_arrow};
 
     #[pymodule_export]
+    use super::inputs::time::instants_of;
+
+    #[pymodule_export]
     use super::arrow::iterated::reader_of;
 
     #[pymodule_export]

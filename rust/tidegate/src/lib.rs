@@ -71,7 +71,7 @@ pub use columns::metadata::without_index;
 pub use columns::roomy::with_room;
 pub use columns::row_ends::End;
 pub use columns::table::Table;
-pub use columns::time::{Bound, Length};
+pub use columns::time::{Bound, Length, instants_of};
 pub use columns::type_name::{TypeName, with_type_names};
 pub use digest::Digest;
 pub use error::{Error, Result, shown};

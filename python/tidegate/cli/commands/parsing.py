@@ -8,9 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+import pyarrow as pa
 import typer
 
 from tidegate.agg import Aggregate
+from tidegate.calls.listed_windows import windows_table
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.commands.options import Csv
@@ -395,6 +397,13 @@ def duration_or_rows(text: str) -> str | int | Rows:
     if found := ROWS.fullmatch(text):
         return rows(int(found[1]))
     return duration(text)
+
+
+def windows(text: str) -> pa.Table:
+    """Read a file that lists windows."""
+    found = windows_table(text)
+    assert found is not None  # noqa: S101 - for mypy
+    return found
 
 
 def fills(text: str) -> str | dict[str, str]:

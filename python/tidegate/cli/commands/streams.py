@@ -218,10 +218,10 @@ def _run(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
-def _aggregation(size: Any, session: Any, **arguments: Any) -> AggregationQuery:  # noqa: ANN401 - as read
-    if (size is None) == (session is None):
-        parsing.misused("--size", "expected either --size or --session")
-    return AggregationQuery(size=size, session=session, **arguments)
+def _aggregation(size: Any, session: Any, windows: Any, **arguments: Any) -> AggregationQuery:  # noqa: ANN401 - as read
+    if [size, session, windows].count(None) != 2:  # noqa: PLR2004 - all but one
+        parsing.misused("--size", "expected one of --size, --session and --windows")
+    return AggregationQuery(size=size, session=session, windows=windows, **arguments)
 
 
 aggregate = command("aggregate", _aggregation)(_aggregated)

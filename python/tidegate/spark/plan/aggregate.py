@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate
+from tidegate.calls.listed_windows import windows_table
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as
 from tidegate.spark.plan.checks import empty as empty_table
@@ -40,7 +41,7 @@ from tidegate.windows import Rows
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -73,6 +74,7 @@ class AggregatePlan:
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
         by: str | Sequence[str] | None = None,
@@ -91,7 +93,8 @@ class AggregatePlan:
             message = f"parallelism {parallelism!r} divides time into slices, "
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
-        _check_rows(frames, size, parallelism)
+        listed = windows_table(windows)
+        _check_whole(frames, size, listed, parallelism)
         if empty not in (None, "skip") and parallelism not in ("auto", "key"):
             message = f"parallelism {parallelism!r} divides time into slices, but windows without "
             message += "rows depend on the other windows of their key; choose 'key'"
@@ -113,6 +116,7 @@ class AggregatePlan:
             week_start,
             empty,
             keep,
+            listed,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -250,10 +254,12 @@ class AggregatePlan:
         """Return whether one task must process all rows of a key, regardless of their times.
 
         Any row can extend a session, windows without rows depend on earlier windows, and a number
-        of rows is counted from the first row of the key.
+        of rows is counted from the first row of the key. Windows from a table have any length.
         """
         query = self.aggregation
-        return query.session is not None or query.fills or isinstance(query.size, Rows)
+        if query.session is not None or query.windows is not None:
+            return True
+        return query.fills or isinstance(query.size, Rows)
 
     @property
     def in_days(self) -> bool:
@@ -348,17 +354,20 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
 
 
-def _check_rows(frames: Sequence[DataFrame], size: object, parallelism: str) -> None:
-    """Reject calls in which the rows of windows cannot be counted."""
-    if not isinstance(size, Rows):
+def _check_whole(
+    frames: Sequence[DataFrame], size: object, listed: pa.Table | None, parallelism: str
+) -> None:
+    """Reject windows of rows and windows from a table if rows are divided by time."""
+    if not isinstance(size, Rows) and listed is None:
         return
+    name = "size" if listed is None else "windows"
     if any(frame.isStreaming for frame in frames):
-        message = "size: on streams, Spark does not preserve the order of rows, which a number of "
-        message += 'rows depends on; give a duration, such as size="5m", or use tidegate.Aggregate'
+        message = f"{name}: streams on Spark have windows of equal length in time; give a "
+        message += 'duration, such as size="5m", or use tidegate.Aggregate'
         raise tidegate.TidegateError(message)
     if parallelism not in {"auto", "key"}:
         message = f"parallelism {parallelism!r} divides time into slices, "
-        message += "but the rows of a key are counted from its first row; choose 'key'"
+        message += f"but {name} needs all rows of a key in one task; choose 'key'"
         raise tidegate.TidegateError(message)
 
 

@@ -44,6 +44,7 @@ class Aggregation:
     week_start: Weekday | None = None
     empty: Empty | Mapping[str, Empty] | None = None
     keep: Length | None = None
+    windows: pa.Table | None = None
 
     @property
     def fills(self) -> bool:
@@ -59,6 +60,7 @@ class Aggregation:
             "week_start": self.week_start,
             "empty": self.empty,
             "keep": self.keep,
+            "windows": self.windows,
         }
         return {
             "on": self.on,

@@ -93,3 +93,9 @@ fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     };
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
 }
+
+#[doc = manual!(instants_of)]
+#[pyfunction]
+pub(crate) fn instants_of(zone: &str, local: Vec<i64>) -> PyResult<Vec<i64>> {
+    tidegate::instants_of(zone, &local).map_err(raise)
+}

@@ -9,11 +9,11 @@ use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use tidegate::query::aggregate::{
-    Aggregation, Design, EmptyWindows, Fill, Fills, RowCounts, SlidingArguments, Weekday, Windows,
-    stream_names,
+    Aggregation, Design, EmptyWindows, Fill, Fills, RowCounts, SlidingArguments, Weekday,
+    WindowTable, Windows, stream_names,
 };
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
+use tidegate::{Bound as Duration, Digest, Driver, Error, Length, Stop, Table, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
@@ -39,7 +39,7 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None,
+        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None, windows=None,
         empty=None, keep=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -52,6 +52,7 @@ impl AggregationQuery {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
@@ -69,6 +70,7 @@ impl AggregationQuery {
             zone,
             week_start,
             session,
+            windows,
             empty,
             keep,
             by,
@@ -205,7 +207,7 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
-        session=None, empty=None, keep=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
+        session=None, windows=None, empty=None, keep=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -218,6 +220,7 @@ impl Aggregate {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
@@ -239,6 +242,7 @@ impl Aggregate {
             zone,
             week_start,
             session,
+            windows,
             empty,
             keep,
             by,
@@ -339,6 +343,7 @@ struct Arguments<'a, 'py> {
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
     session: Option<&'a Bound<'py, PyAny>>,
+    windows: Option<&'a Bound<'py, PyAny>>,
     empty: Option<&'a Bound<'py, PyAny>>,
     keep: Option<&'a Bound<'py, PyAny>>,
     by: Option<&'a Bound<'py, PyAny>>,
@@ -360,6 +365,7 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
         arguments.set_item("session", self.session)?;
+        arguments.set_item("windows", self.windows)?;
         arguments.set_item("empty", self.empty)?;
         arguments.set_item("keep", self.keep)?;
         arguments.set_item("by", self.by)?;
@@ -419,6 +425,35 @@ impl<'py> Arguments<'_, 'py> {
         }
     }
 
+    /// Reads windows that are listed in a table.
+    fn listed_windows(&self, windows: &Bound<'py, PyAny>) -> PyResult<Windows> {
+        let given = [
+            ("size", self.size.is_some()),
+            ("advance", self.advance.is_some()),
+            ("offset", self.offset.is_some()),
+            ("zone", self.zone.is_some()),
+            ("week_start", self.week_start.is_some()),
+            ("session", self.session.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(raise(Error::argument(format!(
+                "{name} cannot be combined with windows, which lists the start and end of each \
+                 window; leave one out"
+            ))));
+        }
+        let stop = Stop::default();
+        let rows = read("windows", windows, &stop)?;
+        let driver = Driver::new(1, stop);
+        let digest = |table: &Table| {
+            let mut digest = Digest::new(table.schema());
+            table.batches().iter().try_for_each(|batch| digest.add(batch, &driver))?;
+            Ok(digest.unordered())
+        };
+        let table = rows.table(&driver).map_err(raise)?;
+        let table = WindowTable::new(&table, &key_names(self.by)?, digest).map_err(raise)?;
+        Ok(Windows::Listed(Box::new(table)))
+    }
+
     /// Reads windows that consist of a number of rows, if `size` or `advance` is such a number.
     fn row_windows(&self) -> PyResult<Option<RowCounts>> {
         let count = |given: Option<&Bound<'py, PyAny>>| match given {
@@ -452,6 +487,9 @@ impl<'py> Arguments<'_, 'py> {
     }
 
     fn windows(&self) -> PyResult<Windows> {
+        if let Some(windows) = self.windows {
+            return self.listed_windows(windows);
+        }
         if let Some(rows) = self.row_windows()? {
             return Ok(Windows::Rows(rows));
         }
@@ -467,7 +505,7 @@ impl<'py> Arguments<'_, 'py> {
                     .transpose()?,
             }))),
             (None, None) => Err(PyTypeError::new_err(
-                "size: expected a duration, got None; give size or session",
+                "size: expected a duration, got None; give size, session or windows",
             )),
             (size, Some(gap)) => {
                 let given = [

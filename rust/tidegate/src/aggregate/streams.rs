@@ -174,7 +174,7 @@ impl Streams {
         driver: &Driver,
     ) -> Result<Self> {
         let used = of.columns();
-        let projected = project(table, &used)?;
+        let projected = table.projected(&used)?;
         let bits = |predicate: &Option<Predicate>| {
             let mask =
                 |predicate: &Predicate| mask(&projected, &used, predicate, Origin::Left, driver);
@@ -252,7 +252,7 @@ fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Resul
     let chosen_ts = chosen.as_ref().map(|rows| gather_times(&ts, rows));
     let order = time_order(chosen_ts.as_deref().unwrap_or(&ts), driver)?;
     let rows: Pages<u32> = match (order, chosen) {
-        (None, None) => return Ok((ts, project(table, &used)?)),
+        (None, None) => return Ok((ts, table.projected(&used)?)),
         (None, Some(rows)) => pages(rows.into_iter()),
         (Some(order), None) => order,
         (Some(order), Some(rows)) => pages(order.iter().map(|place| rows[*place as usize])),
@@ -271,15 +271,6 @@ fn gather_times(ts: &[i64], rows: &[u32]) -> Pages<i64> {
 
 fn pages(rows: impl ExactSizeIterator<Item = u32>) -> Pages<u32> {
     Pages::collect(rows)
-}
-
-fn project(table: &Table, columns: &[usize]) -> Result<Table> {
-    let batches = table
-        .batches()
-        .iter()
-        .map(|batch| batch.project(columns))
-        .collect::<Result<Vec<_>, _>>()?;
-    Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
 /// Returns the columns of [`FunctionsPlan::read`], with their types.

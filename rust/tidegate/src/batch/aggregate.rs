@@ -7,9 +7,11 @@ use tidegate_operators::aggregate::{
     Page, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::{Counter, Stop};
 
 use super::join::room_for;
+use super::listed_windows::listed_windows;
 use super::row_windows::{RowProgress, RowWindows, row_windows};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::fill::WindowFiller;
@@ -44,8 +46,12 @@ impl Ends {
     pub(crate) const ALL: Ends = Ends { after: None, upto: None };
 
     fn has(self, window: &Window) -> bool {
-        self.after.is_none_or(|after| window.end > after)
-            && self.upto.is_none_or(|upto| window.end <= upto)
+        self.has_end(window.end)
+    }
+
+    /// Returns whether the windows with this end are selected.
+    pub(super) fn has_end(self, end: i64) -> bool {
+        self.after.is_none_or(|after| end > after) && self.upto.is_none_or(|upto| end <= upto)
     }
 }
 
@@ -57,6 +63,15 @@ pub(crate) struct ResultPart<N> {
     pub(crate) noted: N,
     /// The earliest start among the windows that end later than the limit, if there are any.
     pub(crate) open_from: Option<i64>,
+}
+
+impl<N> ResultPart<N> {
+    /// Returns rows for windows that are listed in a table. Nothing is noted about their pages.
+    fn of_list(batch: RecordBatch, note: &impl Fn(&Page) -> N) -> Self {
+        let nothing =
+            Page { rows: 0, windows: Vec::new(), keys: Pages::default(), columns: Vec::new() };
+        ResultPart { batch, noted: note(&nothing), open_from: None }
+    }
 }
 
 impl Aggregation {
@@ -111,12 +126,7 @@ impl Aggregation {
             return Ok(RowWindows::default());
         }
         let streams = streams.merged(driver)?;
-        let results = ResultRows {
-            driver,
-            most: self.max_rows.unwrap_or(u64::MAX),
-            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
-            count: Counter::new(0),
-        };
+        let results = self.result_rows(&plan, driver);
         row_windows(counts, &plan, &streams, progress, &results, driver)
     }
 
@@ -146,6 +156,13 @@ impl Aggregation {
         if streams.table.rows() == 0 {
             return Ok(Vec::new());
         }
+        if let WindowSpan::Listed(windows) = &plan.span {
+            let streams = streams.merged(driver)?;
+            let results = self.result_rows(&plan, driver);
+            let order = (ends, faults.is_some());
+            let found = listed_windows(windows, &plan, &streams, order, &results, driver)?;
+            return Ok(found.into_iter().map(|batch| ResultPart::of_list(batch, &note)).collect());
+        }
         streams.check_windows(&plan)?;
         let groups = (!plan.by.is_empty())
             .then(|| Groups::new(&streams.table, &plan.by, driver))
@@ -155,13 +172,7 @@ impl Aggregation {
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
         let output = Output::new(&plan, groups.as_ref(), values);
-        let rows = ResultRows {
-            driver,
-            most: self.max_rows.unwrap_or(u64::MAX),
-            // The columns of a row, and the memory that threads need to produce it.
-            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
-            count: Counter::new(0),
-        };
+        let rows = self.result_rows(&plan, driver);
         let announce = |more: usize| rows.announce(more);
         let all_values = columns.all_values();
         let in_order = (!all_values.is_empty())
@@ -190,7 +201,7 @@ impl Aggregation {
         let aggregates = columns.aggregates();
         let design = self.algorithm.and_then(multiway_design);
         let parts = match (&plan.span, design) {
-            (WindowSpan::Rows(_), _) => {
+            (WindowSpan::Rows(_) | WindowSpan::Listed(_), _) => {
                 return Err(Error::bug("windows of rows are not windows of time"));
             }
             (WindowSpan::Sessions(gap), _) => {
@@ -212,6 +223,19 @@ impl Aggregation {
             ),
         };
         Ok(parts?.into_iter().flatten().collect())
+    }
+}
+
+impl Aggregation {
+    /// Returns a counter for the rows of a result.
+    fn result_rows<'a>(&self, plan: &AggregatePlan, driver: &'a Driver) -> ResultRows<'a> {
+        ResultRows {
+            driver,
+            most: self.max_rows.unwrap_or(u64::MAX),
+            // The columns of a row, and the memory that threads need to produce it.
+            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
+            count: Counter::new(0),
+        }
     }
 }
 

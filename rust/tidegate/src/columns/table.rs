@@ -186,6 +186,13 @@ impl Table {
         Table::of_valid(self.name.clone(), self.schema.clone(), batches)
     }
 
+    /// Returns the table with only these columns.
+    pub(crate) fn projected(&self, columns: &[usize]) -> Result<Table> {
+        let batches = self.batches.iter().map(|batch| batch.project(columns));
+        let schema = Arc::new(self.schema.project(columns)?);
+        Table::of_valid(self.name.clone(), schema, batches.collect::<Result<_, _>>()?)
+    }
+
     /// Converts a row number to a batch number and the row's position in that batch.
     pub fn locate(&self, row: usize) -> (usize, usize) {
         let mut place = row;

@@ -63,7 +63,7 @@ impl ResultTimes {
     pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
             WindowSpan::Windows(windows) => Some(windows.longest()),
-            WindowSpan::Sessions(_) => None,
+            WindowSpan::Sessions(_) | WindowSpan::Listed(_) => None,
             // The last window of a key is emitted long after its rows.
             WindowSpan::Rows(_) => return Self::unbounded(unit),
         };

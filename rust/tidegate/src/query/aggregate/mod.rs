@@ -2,6 +2,7 @@
 
 pub(crate) mod fill;
 pub(crate) mod inputs;
+pub(crate) mod listed;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
@@ -19,6 +20,7 @@ use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
 pub use fill::{EmptyWindows, Fill, Fills};
+pub use listed::WindowTable;
 use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};

@@ -10,6 +10,7 @@ use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::fill::{Fill, FillPlan};
 use super::inputs::{InputPlan, in_table, input};
+use super::listed::WindowList;
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
 use super::windows::{DescribedWindows, RowCounts, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
@@ -69,6 +70,8 @@ pub(crate) enum WindowSpan {
     Sessions(i64),
     /// Windows that consist of a number of rows of a key.
     Rows(RowCounts),
+    /// Windows that are listed in a table.
+    Listed(Arc<WindowList>),
 }
 
 impl WindowSpan {
@@ -83,7 +86,7 @@ impl WindowSpan {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts, ts),
             WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
-            WindowSpan::Rows(_) => true,
+            WindowSpan::Rows(_) | WindowSpan::Listed(_) => true,
         }
     }
 }
@@ -145,8 +148,7 @@ impl AggregatePlan {
             .collect::<Result<_>>()?;
         let fields: Vec<&Field> =
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
-        let unit = common_unit(tables, &fields)?;
-        let (span, described) = span(query, unit, &fields)?;
+        let unit = unit_of(query, tables, &fields)?;
         let mut names: Vec<(&str, &str)> = Vec::new();
         let mut known = HashSet::new();
         let of_aggregates = query
@@ -163,6 +165,7 @@ impl AggregatePlan {
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
         let by = query.by.iter().map(|name| KeyColumn::of_group(of_read[&**name], &read));
         let by = by.collect::<Result<Vec<_>>>()?;
+        let (span, described) = span(query, unit, &fields, (&read, &by))?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -216,7 +219,7 @@ impl AggregatePlan {
     pub(crate) fn result_windows(&self) -> Option<ResultWindows> {
         match &self.span {
             WindowSpan::Windows(windows) => Some(ResultWindows::new(windows.clone(), self.unit)),
-            WindowSpan::Sessions(_) | WindowSpan::Rows(_) => None,
+            WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => None,
         }
     }
 
@@ -242,6 +245,12 @@ impl AggregatePlan {
                  within its key; O(rows + results)"
                     .to_owned(),
                 "24 bytes per row + 16 to 64 bytes per aggregate and row",
+            ),
+            WindowSpan::Listed(_) => (
+                "one pass over all rows for the windows and keys that have rows, and an interval \
+                 join of these with the rows, which are added one by one"
+                    .to_owned(),
+                "24 bytes per row + 32 bytes per result",
             ),
         };
         lines.extend([
@@ -270,6 +279,19 @@ impl AggregatePlan {
             }
             WindowSpan::Sessions(gap) => {
                 format!("sessions that end {gap} ({unit}) after their last row")
+            }
+            WindowSpan::Listed(list) => {
+                let keys: Vec<&str> = list
+                    .keys
+                    .iter()
+                    .map(|key| list.table.schema().field(key.left).name().as_str())
+                    .collect();
+                let by = if keys.is_empty() {
+                    String::new()
+                } else {
+                    format!(" by {}", keys.join(", "))
+                };
+                format!("{} windows from a table{by}", list.starts.len())
             }
             WindowSpan::Rows(RowCounts { size, advance }) => {
                 format!("rows [k * {advance}, k * {advance} + {size}) of each key, in time order")
@@ -328,6 +350,19 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
+/// Returns the finest unit of all time columns and of the windows, if these are listed in a table.
+fn unit_of(query: &Aggregation, tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
+    let super::Windows::Listed(windows) = &query.windows else {
+        return common_unit(tables, fields);
+    };
+    let (mut tables, mut fields) = (tables.to_vec(), fields.to_vec());
+    for bound in windows.bounds()? {
+        tables.push(("windows".to_owned(), windows.schema()));
+        fields.push(windows.schema().field(bound));
+    }
+    common_unit(&tables, &fields)
+}
+
 /// Returns the finest unit of all time columns.
 fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
     let zoned = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
@@ -360,6 +395,7 @@ fn span(
     query: &Aggregation,
     unit: Unit,
     fields: &[&Field],
+    (read, by): (&Schema, &[KeyColumn]),
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
@@ -378,6 +414,15 @@ fn span(
         super::Windows::Rows(counts) if query.algorithm.is_none() => {
             Ok((WindowSpan::Rows(*counts), DescribedWindows::new(&query.windows, None)))
         }
+        super::Windows::Listed(table) if query.algorithm.is_none() => {
+            let by: Vec<&Field> = by.iter().map(|key| read.field(key.right)).collect();
+            let (list, described) = table.list(&by, unit)?;
+            Ok((WindowSpan::Listed(Arc::new(list)), described))
+        }
+        super::Windows::Listed(_) => Err(Error::argument(
+            "algorithm: windows from a table have their own algorithm; omit this argument, or \
+             choose windows with a size",
+        )),
         super::Windows::Rows(_) => Err(Error::argument(
             "algorithm: windows of rows have their own algorithm; omit this argument, or give size \
              as a duration",
@@ -395,6 +440,12 @@ fn fill_plan(
     if matches!(query.windows, super::Windows::Session(_)) {
         return Err(Error::argument(
             "empty cannot be combined with session, because sessions always have rows; leave one out",
+        ));
+    }
+    if matches!(query.windows, super::Windows::Listed(_)) {
+        return Err(Error::argument(
+            "empty cannot be combined with windows; join the table of windows with the result to \
+             get those without rows, or leave empty out",
         ));
     }
     if matches!(query.windows, super::Windows::Rows(_)) {

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use arrow_schema::{DataType, Field};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Windows as WindowSlices};
 
+use super::listed::WindowTable;
 use crate::columns::duration::{CalendarLength, clock_text};
 use crate::columns::time::zone::{RULES, Zone};
 use crate::columns::time::{self, Bound, DAY, Length, Unit};
@@ -24,6 +25,8 @@ pub enum Windows {
     Session(Bound),
     /// Windows that consist of a number of rows of a key.
     Rows(RowCounts),
+    /// Windows that are listed in a table.
+    Listed(Box<WindowTable>),
 }
 
 /// Windows that consist of a number of rows of a key, in merged order.
@@ -396,6 +399,12 @@ pub(crate) struct DescribedWindows {
 }
 
 impl DescribedWindows {
+    /// Describes windows that are listed in a table.
+    pub(super) fn of_list(windows: usize, digest: u128) -> Self {
+        let identity = format!("listed, {windows} with digest {digest:032x}");
+        DescribedWindows { identity, calendar: None, zone: None }
+    }
+
     pub(crate) fn new(windows: &Windows, sliding: Option<&SlidingWindows>) -> Self {
         let identity = match sliding {
             Some(sliding) => sliding.identity(),

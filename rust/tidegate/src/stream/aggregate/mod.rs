@@ -217,7 +217,8 @@ fn aggregation(
     if matches!(plan.span, WindowSpan::Rows(_)) {
         return counted::operator(query, plan, stream, read, faults, options);
     }
-    let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());
+    let keeps_rows = matches!(plan.span, WindowSpan::Listed(_))
+        || query.aggregates.iter().any(|one| one.function.is_of_all_values());
     if keeps_rows {
         return whole::operator(query, plan, filler, stream, read, faults, options);
     }
@@ -531,8 +532,8 @@ fn streaming_windows(
             Some(design) => streaming_aggregate_by(design, windows.clone(), sources, aggregates),
         }),
         WindowSpan::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
-        WindowSpan::Rows(_) => {
-            return Err(Error::bug("windows of rows have their own operator"));
+        WindowSpan::Rows(_) | WindowSpan::Listed(_) => {
+            return Err(Error::bug("these windows keep rows instead of states"));
         }
     })
 }
@@ -562,7 +563,7 @@ fn explain(
             "8 to 32 bytes per aggregate, key and slice of two windows, 4 bytes per source and key",
             "by window, then key, once no more rows can fall into the window",
         ),
-        WindowSpan::Sessions(_) | WindowSpan::Rows(_) => (
+        WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => (
             "rows are assigned to sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
             "56 bytes per open session, and 8 to 32 more bytes per aggregate",

@@ -103,6 +103,10 @@ pub(super) fn operator(
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
         WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into the window",
+        WindowSpan::Listed(_) => {
+            "by the end of the window, its start, then key, once no more rows can fall into the \
+             window"
+        }
         WindowSpan::Sessions(_) => {
             "by the end of the session, then key, once no row can extend the session"
         }
@@ -206,6 +210,9 @@ impl TableJob for WindowJob {
         match (now, &self.span) {
             (None, _) => self.clear(),
             (Some(now), WindowSpan::Windows(windows)) => {
+                self.drop_before(windows.first_time_of_open(now));
+            }
+            (Some(now), WindowSpan::Listed(windows)) => {
                 self.drop_before(windows.first_time_of_open(now));
             }
             (Some(_), WindowSpan::Sessions(_) | WindowSpan::Rows(_)) => {
@@ -323,6 +330,10 @@ impl WindowJob {
                 first.saturating_add(*gap) <= now
             }
             (Some(_), Some(_), WindowSpan::Rows(_)) => false,
+            (Some(first), Some(now), WindowSpan::Listed(windows)) => {
+                let after = settled.flatten().map_or(first, |settled| settled.max(first));
+                windows.end_between(after, now)
+            }
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
                 // The windows up to the last check have been emitted.
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
