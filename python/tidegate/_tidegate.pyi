@@ -60,6 +60,7 @@ from tidegate.types import (
     StreamJoinStats,
     Streams,
     Table,
+    Time,
     Weekday,
     Window,
     WindowAlgorithm,
@@ -2009,6 +2010,10 @@ class Aggregate(Operator[AggregateStats]):
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. Required with
             `empty`, because more rows may always arrive for a key.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -2077,6 +2082,7 @@ class Aggregate(Operator[AggregateStats]):
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
@@ -3086,6 +3092,8 @@ class AggregationQuery:
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        start: Time | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,

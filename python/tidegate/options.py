@@ -627,6 +627,43 @@ OPTIONS: tuple[Option, ...] = (
         default="None",
     ),
     Option(
+        "start",
+        "Time | None",
+        ("aggregate",),
+        """
+        The time from which every key has windows: with `empty`, the windows of each key begin with
+        the first window that starts at or after this time, or with its first window with rows if
+        that is earlier. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if
+        times are integers. Values before the first row of a key are null or 0. `start` cannot be
+        combined with `memory_limit`.
+        """,
+        default="None",
+        command=OfCommand(
+            "With --empty: the time from which every key has windows.",
+            metavar="TIME",
+            read="duration",
+            shown_default="the first row of the key",
+        ),
+    ),
+    Option(
+        "end",
+        "Time | None",
+        ("aggregate", "Aggregate"),
+        """
+        The time before which every key has windows: with `empty`, the windows of each key end with
+        the last window that starts before this time, or with its last window with rows if that is
+        later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if times are
+        integers.
+        """,
+        default="None",
+        command=OfCommand(
+            "With --empty: the time before which every key has windows.",
+            metavar="TIME",
+            read="duration",
+            shown_default="the last row of the key",
+        ),
+    ),
+    Option(
         "by",
         "str | Sequence[str] | None",
         ("aggregate", "Aggregate", "rolling", "Rolling"),

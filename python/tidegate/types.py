@@ -1,7 +1,7 @@
 """The types of arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
 from typing import (
@@ -62,6 +62,7 @@ __all__ = [
     "StreamJoinStats",
     "Streams",
     "Table",
+    "Time",
     "WaitingStats",
     "Weekday",
     "Window",
@@ -175,6 +176,9 @@ Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
 ]
 """A day of the week."""
+
+Time: TypeAlias = int | datetime | date | np.datetime64 | str
+"""A time: a date, a datetime, text in ISO 8601, or an integer in the unit of the column."""
 
 Window: TypeAlias = "Length | Rows"
 """The length of a window: a duration or a row count."""

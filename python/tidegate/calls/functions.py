@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         Strategy,
         Streams,
         Table,
+        Time,
         Weekday,
         Window,
         WindowAlgorithm,
@@ -1438,6 +1439,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1517,6 +1520,15 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+        start: The time from which every key has windows: with `empty`, the windows of each key
+            begin with the first window that starts at or after this time, or with its first window
+            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
+            or an integer if times are integers. Values before the first row of a key are null or 0.
+            `start` cannot be combined with `memory_limit`.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1598,6 +1610,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1671,6 +1685,15 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+        start: The time from which every key has windows: with `empty`, the windows of each key
+            begin with the first window that starts at or after this time, or with its first window
+            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
+            or an integer if times are integers. Values before the first row of a key are null or 0.
+            `start` cannot be combined with `memory_limit`.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from

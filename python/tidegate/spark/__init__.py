@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Table, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -164,6 +164,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
@@ -237,6 +239,10 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             not available for streams.
         keep: How long windows continue after a key's last row, as in `tidegate.aggregate`. Required
             for streams with `empty`.
+        start: The time from which every key has windows if `empty` is given, as in
+            `tidegate.aggregate`. Not available for streams.
+        end: The time before which every key has windows if `empty` is given, as in
+            `tidegate.aggregate`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
@@ -306,6 +312,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "windows": windows,
         "empty": empty,
         "keep": keep,
+        "start": start,
+        "end": end,
         "by": by,
         "aggs": aggs,
         "where": where,

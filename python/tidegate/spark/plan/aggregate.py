@@ -41,7 +41,7 @@ from tidegate.windows import Rows
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Table, Weekday, Window
+    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -77,6 +77,8 @@ class AggregatePlan:
         windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        start: Time | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, Aggregate],
         where: tidegate.Expr | str | None = None,
@@ -117,6 +119,8 @@ class AggregatePlan:
             empty,
             keep,
             listed,
+            start,
+            end,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -311,6 +315,8 @@ class AggregatePlan:
                 week_start=None,
                 empty=None,
                 keep=None,
+                start=None,
+                end=None,
             ),
             replace(query, on="window_start", aggs=merged, where=None),
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Empty, Length, Weekday, Window
+    from tidegate.types import Empty, Length, Time, Weekday, Window
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -45,6 +45,8 @@ class Aggregation:
     empty: Empty | Mapping[str, Empty] | None = None
     keep: Length | None = None
     windows: pa.Table | None = None
+    start: Time | None = None
+    end: Time | None = None
 
     @property
     def fills(self) -> bool:
@@ -61,6 +63,8 @@ class Aggregation:
             "empty": self.empty,
             "keep": self.keep,
             "windows": self.windows,
+            "start": self.start,
+            "end": self.end,
         }
         return {
             "on": self.on,

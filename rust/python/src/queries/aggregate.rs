@@ -21,6 +21,7 @@ use crate::inputs::arguments::{self, bound, bytes, count, key_names, row_count, 
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::{listed, read, schema};
+use crate::inputs::time::given_time;
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
@@ -40,7 +41,7 @@ impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
         *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None, windows=None,
-        empty=None, keep=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
+        empty=None, keep=None, start=None, end=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -55,6 +56,8 @@ impl AggregationQuery {
         windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
+        start: Option<&Bound<'py, PyAny>>,
+        end: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -73,6 +76,8 @@ impl AggregationQuery {
             windows,
             empty,
             keep,
+            start,
+            end,
             by,
             aggs,
             r#where,
@@ -207,7 +212,7 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
-        session=None, windows=None, empty=None, keep=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
+        session=None, windows=None, empty=None, keep=None, end=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -223,6 +228,7 @@ impl Aggregate {
         windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
+        end: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -233,7 +239,7 @@ impl Aggregate {
         memory_limit: Option<&Bound<'py, PyAny>>,
         digest: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let max_rows = None;
+        let (max_rows, start) = (None, None);
         let query = Arguments {
             on,
             size,
@@ -245,6 +251,8 @@ impl Aggregate {
             windows,
             empty,
             keep,
+            start,
+            end,
             by,
             aggs,
             r#where,
@@ -346,6 +354,8 @@ struct Arguments<'a, 'py> {
     windows: Option<&'a Bound<'py, PyAny>>,
     empty: Option<&'a Bound<'py, PyAny>>,
     keep: Option<&'a Bound<'py, PyAny>>,
+    start: Option<&'a Bound<'py, PyAny>>,
+    end: Option<&'a Bound<'py, PyAny>>,
     by: Option<&'a Bound<'py, PyAny>>,
     aggs: &'a Bound<'py, PyAny>,
     r#where: Option<&'a Bound<'py, PyAny>>,
@@ -368,6 +378,8 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("windows", self.windows)?;
         arguments.set_item("empty", self.empty)?;
         arguments.set_item("keep", self.keep)?;
+        arguments.set_item("start", self.start)?;
+        arguments.set_item("end", self.end)?;
         arguments.set_item("by", self.by)?;
         arguments.set_item("aggs", self.aggs)?;
         arguments.set_item("where", self.r#where)?;
@@ -416,12 +428,17 @@ impl<'py> Arguments<'_, 'py> {
                 text => Some(Fills::Every(word("empty", &text, &FILLS)?)),
             },
         };
-        match (fills, keep) {
+        let time = |name: &str, given: Option<&Bound<'py, PyAny>>| {
+            given.map(|given| given_time(name, given)).transpose()
+        };
+        let (start, end) = (time("start", self.start)?, time("end", self.end)?);
+        let given = [("keep", keep.is_some()), ("start", start.is_some()), ("end", end.is_some())];
+        match (fills, given.into_iter().find(|(_, is_given)| *is_given)) {
             (None, None) => Ok(None),
-            (None, Some(_)) => Err(raise(Error::argument(
-                "keep needs empty, which adds windows without rows; add it, or leave keep out",
-            ))),
-            (Some(fills), keep) => Ok(Some(EmptyWindows { fills, keep })),
+            (None, Some((name, _))) => Err(raise(Error::argument(format!(
+                "{name} needs empty, which adds windows without rows; add it, or leave {name} out"
+            )))),
+            (Some(fills), _) => Ok(Some(EmptyWindows { fills, keep, start, end })),
         }
     }
 

@@ -19,7 +19,7 @@ use super::plan::AggregationPlan;
 use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
-pub use fill::{EmptyWindows, Fill, Fills};
+pub use fill::{EmptyWindows, Fill, Fills, GivenTime};
 pub use listed::WindowTable;
 use plan::AggregatePlan;
 pub use udf::Udf;
@@ -302,7 +302,15 @@ impl Aggregation {
             .line("windows", &plan.described.identity)
             .line("by", format_args!("{by:?}"));
         let identity = match &self.empty {
-            Some(empty) => identity.line("empty", format_args!("{empty:?}")),
+            Some(EmptyWindows { fills, keep, start, end }) => {
+                // Snapshots of older versions have an identity without a start and an end.
+                let empty = format!("EmptyWindows {{ fills: {fills:?}, keep: {keep:?} }}");
+                let identity = identity.line("empty", empty);
+                match (start, end) {
+                    (None, None) => identity,
+                    bounds => identity.line("grid", format_args!("{bounds:?}")),
+                }
+            }
             None => identity,
         };
         let predicate = predicate.as_ref().map(ToString::to_string);

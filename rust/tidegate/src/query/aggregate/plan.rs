@@ -196,7 +196,7 @@ impl AggregatePlan {
         let outputs: Vec<OutputPlan> = query.aggregates.iter().map(output).collect();
         let functions = FunctionsPlan { read, outputs, faults: None };
         let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
-        let fill = fill_plan(query, &functions, &schema, unit)?;
+        let fill = fill_plan(query, &functions, &schema, (fields[0], unit))?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, described, fill, by, functions, tables, schema })
     }
@@ -212,6 +212,11 @@ impl AggregatePlan {
             None => "between the first and last rows of a key".to_owned(),
             Some(keep) => format!("up to {} after a window with rows", self.unit.length(keep)),
         };
+        let unit = self.unit.name();
+        let bound = |word: &str, time: Option<i64>| {
+            time.map_or(String::new(), |time| format!(", {word} {time} ({unit})"))
+        };
+        let until = until + &bound("from", fill.start) + &bound("to", fill.end);
         format!("  empty      windows {until}: {}", values.join(", "))
     }
 
@@ -434,7 +439,7 @@ fn fill_plan(
     query: &Aggregation,
     functions: &FunctionsPlan,
     schema: &Schema,
-    unit: Unit,
+    on: (&Field, Unit),
 ) -> Result<Option<FillPlan>> {
     let Some(empty) = &query.empty else { return Ok(None) };
     if matches!(query.windows, super::Windows::Session(_)) {
@@ -459,7 +464,7 @@ fn fill_plan(
     for OutputPlan { name, function, .. } in &functions.outputs {
         outputs.push((&**name, matches!(function, Function::Count | Function::CountDistinct)));
     }
-    empty.plan(&outputs, fields, unit).map(Some)
+    empty.plan(&outputs, fields, on).map(Some)
 }
 
 /// Returns the columns that are read. Each type can hold the values from all tables.
