@@ -54,9 +54,10 @@ NATIVE = {
     "asof_join_query": "asof_join",
     "overlap_join_query": "overlap_join",
     "AggregationQuery": "aggregate",
+    "RollingQuery": "rolling",
 }
 # Arguments that `calls` removes before it builds a query.
-TAKEN = {"left", "right", "streams", "memory_limit", "lateness", "progress"}
+TAKEN = {"left", "right", "streams", "table", "memory_limit", "lateness", "progress"}
 WIDTH = 100
 
 Definition = ast.FunctionDef | ast.ClassDef
@@ -154,7 +155,9 @@ def referenced(text: str, options: Sequence[Option] = OPTIONS) -> str:
 
 
 FUNCTIONS = [
-    f"{function}{form}" for function in (*JOINS, "aggregate", "merge") for form in ("", "_batches")
+    f"{function}{form}"
+    for function in (*JOINS, "aggregate", "rolling", "merge")
+    for form in ("", "_batches")
 ]
 BEGIN, END = "<!-- options: make options -->", "<!-- end of options -->"
 
@@ -165,8 +168,8 @@ def _listed(functions: Sequence[str]) -> str:
     in_batches = [name for name in every if name.endswith("_batches")]
     if set(every) <= set(functions):
         words, rest = ["all joins"], [name for name in functions if name not in every]
-    elif set(in_batches) == set(functions):
-        return "joins in batches"
+    elif set(in_batches) <= set(functions):
+        words, rest = ["joins in batches"], [name for name in functions if name not in every]
     else:
         words, rest = [], list(functions)
     # The name of a function also covers its variant that returns batches.

@@ -66,6 +66,7 @@ from tidegate._tidegate import (
     default_threads,
     release_memory,
 )
+from tidegate.calendars import calendar
 from tidegate.calls.digests import update
 from tidegate.calls.explain import explain
 from tidegate.calls.functions import (
@@ -74,6 +75,7 @@ from tidegate.calls.functions import (
     BandJoin,
     IntervalJoin,
     Merge,
+    Rolling,
     WindowJoin,
     aggregate,
     aggregate_batches,
@@ -88,6 +90,8 @@ from tidegate.calls.functions import (
     merge_batches,
     overlap_join,
     overlap_join_batches,
+    rolling,
+    rolling_batches,
     window_join,
     window_join_batches,
 )
@@ -139,6 +143,7 @@ __all__ = [
     "MergeReader",
     "Operator",
     "OrderError",
+    "Rolling",
     "Rows",
     "Running",
     "RunningChain",
@@ -158,6 +163,7 @@ __all__ = [
     "asof_join_batches",
     "band_join",
     "band_join_batches",
+    "calendar",
     "case",
     "csv",
     "default_threads",
@@ -174,6 +180,8 @@ __all__ = [
     "overlap_join_batches",
     "release_memory",
     "right",
+    "rolling",
+    "rolling_batches",
     "row",
     "rows",
     "tasks",

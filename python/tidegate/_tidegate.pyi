@@ -56,11 +56,13 @@ from tidegate.types import (
     OperatorStats,
     Parallelism,
     PythonRows,
+    RollingStats,
     Sink,
     Strategy,
     StreamJoinStats,
     Streams,
     Table,
+    Time,
     Weekday,
     Window,
     WindowAlgorithm,
@@ -87,6 +89,8 @@ __all__ = [
     "MergeReader",
     "Operator",
     "OrderError",
+    "Rolling",
+    "RollingQuery",
     "SchemaError",
     "Source",
     "StateError",
@@ -100,6 +104,7 @@ __all__ = [
     "byte_count",
     "default_threads",
     "digest",
+    "instants_of",
     "interval_join_query",
     "is_arrow",
     "join_query",
@@ -108,6 +113,7 @@ __all__ = [
     "overlap_join_query",
     "reader_of",
     "release_memory",
+    "rolling_query",
     "window_join_query",
 ]
 
@@ -605,7 +611,8 @@ class Source:
 class Operator(Generic[_StatsT_co]):
     """Match, aggregate or merge rows as they are pushed into sources.
 
-    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate` and `Merge` are operators.
+    `IntervalJoin`, `BandJoin`, `WindowJoin`, `AsofJoin`, `Aggregate`, `Rolling` and `Merge` are
+    operators.
     Data flows through each of them as follows:
 
         sources: push, advance, close  ->  operator  ->  poll or iterate: record batches
@@ -1456,6 +1463,88 @@ class StreamJoin(Operator[StreamJoinStats]):
         """
 
 @final
+class Rolling(Operator[RollingStats]):
+    """Aggregate a window of earlier rows for each row, as rows are pushed into sources.
+
+    The operator ignores late rows. Otherwise, its result rows are identical, bit for bit, to those
+    of `rolling`. They are in merged order: by time, then by source, then by position in the source.
+    A row is emitted as soon as no source can deliver a row that precedes it or falls into its
+    window. If a window includes rows with the same time as its row, this happens once the time has
+    passed.
+
+    This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
+    does not wait, but iteration waits for rows until all sources are closed.
+
+    Example:
+        >>> means = tg.Rolling(
+        ...     trades.schema, on="ts", by="sym", size=25, aggs={"mean": tg.agg.mean("price")}
+        ... )
+        >>> means.sources[0].push(trades)
+        >>> means.poll().to_pydict()  # another trade at 30 may still arrive
+        {'ts': [10, 20], 'sym': ['A', 'B'], 'price': [1.0, 2.0], 'mean': [1.0, 2.0]}
+        >>> means.sources[0].close()
+        >>> means.poll().to_pydict()
+        {'ts': [30], 'sym': ['A'], 'price': [3.0], 'mean': [2.0]}
+
+    Args:
+        schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
+        on: The time column, which must contain integers, dates or timestamps.
+        size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
+            number of rows with the same key, in time order. Rows with equal times are in input
+            order.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        closed: The ends of a window that the window includes. The upper end is the row itself, and
+            the lower end precedes it by `size`. `right`, the default, includes the row itself but
+            not the lower end. `left` includes the lower end but not the row itself. `both` includes
+            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
+            includes or excludes all rows with the same time.
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
+            `tidegate.agg`.
+        columns: The input columns to include in the result, in this order. None means all columns.
+        sources: The number of sources, from 1 to 65536. None means one.
+        lateness: The maximum time by which rows from a source may be out of order: a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. Use a
+            list to give each source its own value. Both None and 0 mean that the rows are in order.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        memory_limit: The maximum number of bytes for pushed rows that have no results yet, for late
+            rows, and for rows that later windows may contain. None sets no limit. The
+            `memory_limit` property describes how sources share the limit.
+        digest: Whether the operator computes a digest of its results. The `digest()` method returns
+            the digest. Each batch is then hashed before it is returned.
+
+    Raises:
+        SchemaError: A column is missing or duplicated, or has an unsuitable type.
+        TidegateError: Another argument is invalid.
+        TypeError: An argument has the wrong type.
+
+    Note:
+        If `size` is a length of time, the operator keeps rows until no later window contains them.
+        With `tidegate.rows(n)`, it keeps the last rows of each key, no matter how old they are, so
+        that memory grows with the number of keys.
+
+        Results are computed with the code for tables, from the new rows and the rows kept. A poll
+        with results therefore takes time proportional to the number of these rows.
+    """
+
+    def __new__(
+        cls,
+        schema: pa.Schema | Table,
+        *,
+        on: str,
+        size: Window,
+        by: str | Sequence[str] | None = None,
+        closed: Closed = "right",
+        aggs: Mapping[str, agg.Aggregate],
+        columns: Sequence[str] | None = None,
+        sources: int | None = None,
+        lateness: Bound | list[Bound] = None,
+        threads: int | None = None,
+        memory_limit: Bytes | None = None,
+        digest: bool = False,
+    ) -> Self: ...
+
 class AsofJoin(StreamJoin):
     """Match each left row with the right row nearest in time as rows are pushed into sources.
 
@@ -1903,11 +1992,12 @@ class Aggregate(Operator[AggregateStats]):
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
+            number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units, `advance` must be in calendar units,
-            too.
+            between windows. If `size` is in calendar units or is a number of rows, so must
+            `advance` be.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1920,6 +2010,12 @@ class Aggregate(Operator[AggregateStats]):
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the results contain windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, windows without rows are
             emitted as soon as the watermark has passed their end. Counts are 0 in these windows.
@@ -1930,6 +2026,10 @@ class Aggregate(Operator[AggregateStats]):
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. Required with
             `empty`, because more rows may always arrive for a key.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1989,14 +2089,16 @@ class Aggregate(Operator[AggregateStats]):
         schema: pa.Schema | Table,
         *,
         on: str,
-        size: Length | None = None,
-        advance: Length | None = None,
+        size: Window | None = None,
+        advance: Window | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
@@ -2997,14 +3099,17 @@ class AggregationQuery:
         cls,
         *,
         on: str,
-        size: Length | None = None,
-        advance: Length | None = None,
+        size: Window | None = None,
+        advance: Window | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        start: Time | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
@@ -3051,6 +3156,74 @@ class AggregationQuery:
 
 def aggregation_query(arguments: dict[str, Any]) -> AggregationQuery:
     """Build an aggregation query from the arguments of a call."""
+
+class RollingQuery:
+    """A description of rolling windows that does not depend on their table.
+
+    A rolling query is immutable and can be pickled. `tidegate.rolling` explains the options.
+
+    Example:
+        >>> from tidegate._tidegate import RollingQuery
+        >>> query = RollingQuery(on="ts", size=15, aggs={"n": tg.agg.count()})
+        >>> query.table([trades])["n"].to_pylist()
+        [1, 2, 2]
+    """
+
+    def __new__(
+        cls,
+        *,
+        on: str,
+        size: Window,
+        by: str | Sequence[str] | None = None,
+        closed: Closed = "right",
+        aggs: Mapping[str, agg.Aggregate],
+        columns: Sequence[str] | None = None,
+        threads: int | None = None,
+        max_rows: int | None = None,
+        batch_rows: int | None = None,
+    ) -> Self: ...
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by name, as passed by the caller."""
+
+    @property
+    def on(self) -> str:
+        """The time column."""
+
+    @property
+    def threads(self) -> int:
+        """The number of threads."""
+
+    @property
+    def max_rows(self) -> int | None:
+        """The maximum number of rows in the result; None for no limit."""
+
+    def replace(self, **changes: object) -> Self:
+        """Return the same query with different values for some arguments."""
+
+    def plan(self, tables: Sequence[pa.Schema | Table | InputRows]) -> AggregationPlan:
+        """Return the plan for a list of one table with these columns. No rows are read."""
+
+    def table(self, tables: Sequence[Table | InputRows]) -> pa.Table:
+        """Aggregate the windows of one table of Arrow data, given in a list."""
+
+    def batches(self, tables: Sequence[Table | InputRows]) -> BatchReader[JoinStats]:
+        """Aggregate the windows of one table, given in a list, batch by batch."""
+
+    def operator(
+        self,
+        schema: pa.Schema | ArrowSource,
+        *,
+        sources: int | None = None,
+        lateness: Bound | list[Bound] = None,
+        memory_limit: Bytes | None = None,
+    ) -> Operator[Any]:
+        """Return an operator that does the same for rows that arrive over time."""
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+def rolling_query(arguments: dict[str, Any]) -> RollingQuery:
+    """Build a rolling query from the arguments of a call."""
 
 class Index:
     """A table prepared once as the right side of many joins.
@@ -3295,6 +3468,9 @@ class InputRows:
 
 def is_arrow(ob: object) -> bool:
     """Return whether native functions accept an object without conversion."""
+
+def instants_of(zone: str, local: Sequence[int]) -> list[int]:
+    """Convert local times in seconds since 1970 to seconds since 1970-01-01T00:00 UTC."""
 
 def byte_count(argument: str, given: Bytes | None) -> int | None:
     """Convert a size such as `"2GB"` to a number of bytes."""

@@ -350,6 +350,16 @@ OPTIONS: tuple[Option, ...] = (
         is_input=True,
     ),
     Option(
+        "table",
+        "Table",
+        ("rolling",),
+        """
+        The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy frame, a
+        record array or a dict of arrays.
+        """,
+        is_input=True,
+    ),
+    Option(
         "on",
         "str | tuple[str, str]",
         ("Index",),
@@ -402,7 +412,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "schema",
         "pa.Schema | Table",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         """,
@@ -411,7 +421,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "on",
         "str",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The time column, which must contain integers, dates or timestamps.
         """,
@@ -429,7 +439,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "size",
-        "Length | None",
+        "Window | None",
         ("aggregate", "Aggregate"),
         """
         The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m" or
@@ -437,31 +447,47 @@ OPTIONS: tuple[Option, ...] = (
         positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q", "1y"
         and their multiples are calendar units if the time zone is known, which means that the time
         column has a time zone, `zone` is given, or the column contains dates. Local days then have
-        23 to 25 hours, while "24h" always has 24 hours.
+        23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a number of rows with
+        the same key.
         """,
         default="None",
         command=OfCommand(
-            "The length of a window; 1d, 1w, 1mo, 1q and 1y are calendar units if the time zone is"
-            " known.",
-            metavar="DURATION",
-            read="duration",
+            "The length of a window, or a number of rows, such as 20rows; 1d, 1w, 1mo, 1q and 1y"
+            " are calendar units if the time zone is known.",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
             shown_default=False,
         ),
     ),
     Option(
+        "size",
+        "Window",
+        ("rolling", "Rolling"),
+        """
+        The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m" is a
+        length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a number
+        of rows with the same key, in time order. Rows with equal times are in input order.
+        """,
+        command=OfCommand(
+            "The length of each window, such as 5m, or a number of rows, such as 20rows.",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
+        ),
+    ),
+    Option(
         "advance",
-        "Length | None",
+        "Window | None",
         ("aggregate", "Aggregate"),
         """
         The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
-        windows. If `size` is in calendar units, `advance` must be in calendar units, too.
+        windows. If `size` is in calendar units or is a number of rows, so must `advance` be.
         """,
         default="None",
         command=OfCommand(
             "The time between the starts of two successive windows.",
-            metavar="DURATION",
-            read="duration",
+            metavar="DURATION|ROWS",
+            read="duration_or_rows",
             shown_default="the size",
         ),
     ),
@@ -531,6 +557,25 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "windows",
+        "Table | None",
+        ("aggregate", "Aggregate"),
+        """
+        A table with one row per window, which replaces `size`. The columns `window_start` and
+        `window_end` contain the start of each window, inclusive, and its end, exclusive. Windows
+        may overlap, and a row counts in every window that contains its time. If the table has
+        columns with the names of key columns, a window contains only rows with the same values in
+        these columns. Other columns are ignored. `tidegate.calendar` returns such a table.
+        """,
+        default="None",
+        command=OfCommand(
+            "A file with the columns window_start and window_end, and optionally key columns.",
+            metavar="FILE",
+            read="windows",
+            shown_default=False,
+        ),
+    ),
+    Option(
         "empty",
         "Empty | Mapping[str, Empty] | None",
         ("aggregate",),
@@ -596,9 +641,46 @@ OPTIONS: tuple[Option, ...] = (
         default="None",
     ),
     Option(
+        "start",
+        "Time | None",
+        ("aggregate",),
+        """
+        The time from which every key has windows: with `empty`, the windows of each key begin with
+        the first window that starts at or after this time, or with its first window with rows if
+        that is earlier. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if
+        times are integers. Values before the first row of a key are null or 0. `start` cannot be
+        combined with `memory_limit`.
+        """,
+        default="None",
+        command=OfCommand(
+            "With --empty: the time from which every key has windows.",
+            metavar="TIME",
+            read="duration",
+            shown_default="the first row of the key",
+        ),
+    ),
+    Option(
+        "end",
+        "Time | None",
+        ("aggregate", "Aggregate"),
+        """
+        The time before which every key has windows: with `empty`, the windows of each key end with
+        the last window that starts before this time, or with its last window with rows if that is
+        later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if times are
+        integers.
+        """,
+        default="None",
+        command=OfCommand(
+            "With --empty: the time before which every key has windows.",
+            metavar="TIME",
+            read="duration",
+            shown_default="the last row of the key",
+        ),
+    ),
+    Option(
         "by",
         "str | Sequence[str] | None",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The key columns: a name or a list of names. Without keys, all rows form one group. Rows with
         a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
@@ -609,9 +691,23 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "closed",
+        "Closed",
+        ("rolling", "Rolling"),
+        """
+        The ends of a window that the window includes. The upper end is the row itself, and the
+        lower end precedes it by `size`. `right`, the default, includes the row itself but not the
+        lower end. `left` includes the lower end but not the row itself. `both` includes both ends,
+        and `neither` includes neither of them. If `size` is a length of time, an end includes or
+        excludes all rows with the same time.
+        """,
+        default="'right'",
+        command=OfCommand("The ends that a window includes."),
+    ),
+    Option(
         "aggs",
         "Mapping[str, agg.Aggregate]",
-        ("aggregate", "Aggregate"),
+        ("aggregate", "Aggregate", "rolling", "Rolling"),
         """
         The aggregates to compute, as a mapping from result column names to functions from
         `tidegate.agg`.
@@ -636,6 +732,18 @@ OPTIONS: tuple[Option, ...] = (
         command=OfCommand('A condition such as "price > 10".', metavar="CONDITION"),
     ),
     Option(
+        "columns",
+        "Sequence[str] | None",
+        ("rolling", "Rolling"),
+        """
+        The input columns to include in the result, in this order. None means all columns.
+        """,
+        default="None",
+        command=OfCommand(
+            "The columns of TABLE to include in the result.", metavar="NAME,...", read="names"
+        ),
+    ),
+    Option(
         "lateness",
         "Bound",
         ("merge",),
@@ -655,7 +763,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "sources",
         "int | None",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The number of sources, from 1 to 65536. None means one.
         """,
@@ -664,7 +772,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lateness",
         "Bound | list[Bound]",
-        ("Merge", "Aggregate"),
+        ("Merge", "Aggregate", "Rolling"),
         """
         The maximum time by which rows from a source may be out of order: a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. Use a list to
@@ -1407,7 +1515,17 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "threads",
         "int | None",
-        (*JOINS, *OPERATORS, "aggregate", "merge", "Merge", "Aggregate", "Index"),
+        (
+            *JOINS,
+            *OPERATORS,
+            "aggregate",
+            "rolling",
+            "merge",
+            "Merge",
+            "Aggregate",
+            "Rolling",
+            "Index",
+        ),
         """
         The number of worker threads, from 1 to 512. None means `default_threads()`.
         """,
@@ -1417,7 +1535,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "max_rows",
         "int | None",
-        (*in_one_table(PAIRS), "asof_join", "aggregate"),
+        (*in_one_table(PAIRS), "asof_join", "aggregate", "rolling"),
         """
         The maximum number of rows in the result. None sets no limit.
         """,
@@ -1473,6 +1591,23 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "memory_limit",
         "Bytes | None",
+        ("rolling",),
+        """
+        The maximum memory that the call uses in addition to its input, as a number of bytes or a
+        string such as "2GB". A result that is returned as one table may use half of the limit. With
+        a limit, the input may be larger than memory, and result rows are in time order. None sets
+        no limit.
+        """,
+        default="None",
+        command=OfCommand(
+            "Process files larger than memory in time order, using at most BYTES, such as 2GB.",
+            metavar="BYTES",
+            shown_default="no limit",
+        ),
+    ),
+    Option(
+        "memory_limit",
+        "Bytes | None",
         ("merge",),
         """
         The maximum memory for rows that are held in addition to the streams themselves, as a number
@@ -1489,6 +1624,17 @@ OPTIONS: tuple[Option, ...] = (
         The maximum number of bytes for three kinds of rows: pushed rows that have not been joined
         yet, rows that later rows may match, and late rows. None sets no limit. The `memory_limit`
         property describes how sources share the limit.
+        """,
+        default="None",
+    ),
+    Option(
+        "memory_limit",
+        "Bytes | None",
+        ("Rolling",),
+        """
+        The maximum number of bytes for pushed rows that have no results yet, for late rows, and for
+        rows that later windows may contain. None sets no limit. The `memory_limit` property
+        describes how sources share the limit.
         """,
         default="None",
     ),
@@ -1527,12 +1673,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "lateness",
         "Bound",
-        ("aggregate",),
+        ("aggregate", "rolling"),
         """
-        The maximum time by which rows from a stream may be out of order, as a timedelta, a numpy
+        The maximum time by which rows of an input may be out of order, as a timedelta, a numpy
         timedelta64, a string such as "250ms", or an integer if times are integers. This option
         requires `memory_limit`. If a row is further out of order, an `OrderError` is raised. With
-        None, a stream that is not known to be in order is sorted in temporary files.
+        None, an input that is not known to be in order is sorted in temporary files.
         """,
         default="None",
         command=OfCommand(
@@ -1545,7 +1691,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "batch_rows",
         "int | None",
-        (*in_batches(JOINS),),
+        (*in_batches((*JOINS, "rolling")),),
         """
         The maximum number of rows per batch. None means batches of a few megabytes.
         """,
@@ -1627,7 +1773,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "digest",
         "bool",
-        (*OPERATORS, "Merge", "Aggregate"),
+        (*OPERATORS, "Merge", "Aggregate", "Rolling"),
         """
         Whether the operator computes a digest of its results. The `digest()` method returns the
         digest. Each batch is then hashed before it is returned.

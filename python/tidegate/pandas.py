@@ -64,6 +64,7 @@ class Frames:
     window_join = _method(tidegate.window_join)
     band_join = _method(tidegate.band_join)
     aggregate = _method(tidegate.aggregate)
+    rolling = _method(tidegate.rolling)
 
     def _called(
         self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]

@@ -18,7 +18,7 @@ import tidegate
 from tidegate.frames import Method
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     import pyarrow as pa
 
@@ -71,6 +71,7 @@ class Frames:
     window_join = _eager(tidegate.window_join)
     band_join = _eager(tidegate.band_join)
     aggregate = _eager(tidegate.aggregate)
+    rolling = _eager(tidegate.rolling)
 
     def _called(
         self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
@@ -117,6 +118,7 @@ class Joins:
     window_join = _lazy(tidegate.window_join_batches)
     band_join = _lazy(tidegate.band_join_batches)
     aggregate = _lazy(tidegate.aggregate_batches)
+    rolling = _lazy(tidegate.rolling_batches)
 
     def _called(
         self, function: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]
@@ -128,6 +130,12 @@ class Joins:
                 return function(*frames, *given, **named)
 
             return _step(name, aggregated, [self._left], named)
+        if name == "rolling":
+
+            def rolled(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
+                return function(*frames, *given, **named, columns=_without(columns, named["aggs"]))
+
+            return _step(name, rolled, [self._left], named)
         right, *others = given or (named.pop("right", None),)
         if not isinstance(right, pl.LazyFrame | pl.DataFrame | tidegate.Index):
             message = "right: expected a polars frame or a tidegate.Index, got a "
@@ -135,13 +143,16 @@ class Joins:
             raise TypeError(message)
 
         def joined(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
-            # Aggregates of partners are always included, after the columns.
-            aggs = named.get("aggs") or ()
-            read = None if columns is None else [one for one in columns if one not in aggs]
+            read = _without(columns, named.get("aggs") or ())
             return function(*frames, *others, **named, columns=read)
 
         right = right.lazy() if isinstance(right, pl.DataFrame) else right
         return _step(name, joined, [self._left, right], named)
+
+
+def _without(columns: list[str] | None, aggs: Collection[str]) -> list[str] | None:
+    """Return the columns to request. Results of functions are always included, after them."""
+    return None if columns is None else [one for one in columns if one not in aggs]
 
 
 def _step(

@@ -1,7 +1,7 @@
 """The types of arguments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
 from typing import (
@@ -60,6 +60,7 @@ __all__ = [
     "Progress",
     "PythonRows",
     "Reports",
+    "RollingStats",
     "ScannerLike",
     "Sink",
     "SourceStats",
@@ -67,6 +68,7 @@ __all__ = [
     "StreamJoinStats",
     "Streams",
     "Table",
+    "Time",
     "WaitingStats",
     "Weekday",
     "Window",
@@ -206,6 +208,9 @@ Weekday: TypeAlias = Literal[
 ]
 """A day of the week."""
 
+Time: TypeAlias = int | datetime | date | np.datetime64 | str
+"""A time: a date, a datetime, text in ISO 8601, or an integer in the unit of the column."""
+
 Window: TypeAlias = "Length | Rows"
 """The length of a window: a duration or a row count."""
 
@@ -343,6 +348,13 @@ class AggregateStats(OperatorStats):
     state_keys: NotRequired[int]
     state_cells: NotRequired[int]
     state_rows: NotRequired[int]
+    state_bytes: int
+
+
+class RollingStats(OperatorStats):
+    """The state of an operator for rolling windows."""
+
+    state_rows: int
     state_bytes: int
 
 

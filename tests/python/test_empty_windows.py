@@ -47,10 +47,14 @@ def shape(draw: random.Random) -> dict[str, int]:
 
 def value(fill: str, own: dict[int, dict[str, Any]], start: int, name: str) -> Any:
     """Return the value of a column in a window without rows."""
-    before = max(other for other in own if other < start)
+    if fill == "zero":
+        return 0
+    before = max((other for other in own if other < start), default=None)
+    if before is None:
+        return None
     old = own[before][name]
-    if fill in ("zero", "last"):
-        return 0 if fill == "zero" else old
+    if fill == "last":
+        return old
     after = min((other for other in own if other > start), default=None)
     if fill == "null" or after is None or None in (old, own[after][name]):
         return None
@@ -58,7 +62,11 @@ def value(fill: str, own: dict[int, dict[str, Any]], start: int, name: str) -> A
 
 
 def filled(
-    rows: list[dict[str, Any]], windows: dict[str, int], fills: dict[str, str], keep: int | None
+    rows: list[dict[str, Any]],
+    windows: dict[str, int],
+    fills: dict[str, str],
+    keep: int | None,
+    grid: dict[str, int | None],
 ) -> list[dict[str, Any]]:
     """Add windows without rows, key by key and window by window."""
     of_key: dict[Any, dict[int, dict[str, Any]]] = defaultdict(dict)
@@ -67,11 +75,16 @@ def filled(
     found = []
     for own in of_key.values():
         first, last = min(own), max(own)
-        for start in range(first, last + (keep or 0) + 1, windows["advance"]):
-            before = max(other for other in own if other <= start)
+        step = windows["advance"]
+        low, high = grid.get("start"), grid.get("end")
+        begin = first if low is None else min(first, low + (first - low) % step)
+        until = last + (keep or 0) if high is None else max(last + (keep or 0), high - 1)
+        for start in range(begin, until + 1, step):
+            before = max((other for other in own if other <= start), default=None)
+            is_on_grid = high is not None and start < high
             if start in own:
                 found.append(own[start])
-            elif keep is None or start <= before + keep:
+            elif before is None or keep is None or start <= before + keep or is_on_grid:
                 row = dict.fromkeys(rows[0]) | {"window_start": start, "n": 0}
                 row |= {name: own[first][name] for name in ("k",) if name in row}
                 row["window_end"] = start + windows["size"]
@@ -97,9 +110,11 @@ def test_tables_against_each_window_of_each_key(by):
         rows, windows = table(draw, draw.randint(1, 40), 900), shape(draw)
         fills, keep = random_fills(draw, lines=True), draw.choice([None, draw.randint(0, 200)])
         query = {"on": "ts", "by": by, "aggs": AGGS, **windows}
-        found = aggregate(rows, **query, empty=fills, keep=keep).to_pylist()
+        low, high = sorted(draw.choices(range(-90, 1100), k=2))
+        grid = {"start": draw.choice([None, low]), "end": draw.choice([None, high])}
+        found = aggregate(rows, **query, empty=fills, keep=keep, **grid).to_pylist()
         plain = aggregate(rows, **query).to_pylist()
-        assert found == (filled(plain, windows, fills, keep) if plain else [])
+        assert found == (filled(plain, windows, fills, keep, grid) if plain else [])
 
 
 @pytest.mark.parametrize("function", [agg.last("name"), agg.collect("name")])
@@ -111,6 +126,7 @@ def test_streams_against_tables(function):
         aggs = {**AGGS, "name": function}
         query = {"on": "ts", "by": "k", "aggs": aggs, **windows}
         query |= {"empty": fills, "keep": draw.randint(0, 200)}
+        query |= {"end": draw.choice([None, draw.randrange(1100)])}
         found, first = [], 0
         operator = Aggregate(rows.schema, **query)
         while first < rows.num_rows:
@@ -205,6 +221,13 @@ ROWS = table(campaign.rng("refused"), 3, 30)
         ({"empty": "null", "keep": -1}, "keep must not be negative"),
         ({"empty": "null", "memory_limit": "256MB"}, "empty needs keep in a stream or a call with"),
         ({"empty": {"v": "linear"}, "keep": 9, "memory_limit": "256MB"}, "`linear` needs the next"),
+        ({"start": 9}, "start needs empty, which adds windows without rows"),
+        ({"empty": "null", "start": 9, "end": 3}, "start must not be after end"),
+        ({"empty": "null", "start": "2026-03-02"}, "start is a time, but column `ts` is int64"),
+        (
+            {"empty": "null", "keep": 9, "start": 3, "memory_limit": "256MB"},
+            "start needs all rows, because the first row of a key may follow much later",
+        ),
         ({"empty": "null", "max_rows": 1}, "the result has more rows than max_rows = 1"),
         ({"empty": "null", "size": None, "session": 9}, "empty cannot be combined with session"),
     ],
@@ -212,6 +235,20 @@ ROWS = table(campaign.rng("refused"), 3, 30)
 def test_what_is_refused(arguments, message):
     with pytest.raises(TidegateError, match=message):
         aggregate(ROWS, **{"on": "ts", "size": 1, "aggs": AGGS, **arguments})
+
+
+def test_a_grid_has_the_windows_of_a_day():
+    noon = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+    rows = pa.table({"ts": pa.array([noon], pa.timestamp("us", "UTC")), "v": [1.5]})
+    query = {"on": "ts", "size": "6h", "aggs": {"n": agg.count(), "v": agg.last("v")}}
+    grid = {"start": "2026-03-02T00:00+00:00", "end": noon.replace(hour=23)}
+    found = aggregate(rows, **query, empty="last", **grid)
+    assert found["n"].to_pylist() == [0, 0, 1, 0]
+    assert found["v"].to_pylist() == [None, None, 1.5, 1.5]
+    with pytest.raises(TidegateError, match="end is a time without a time zone, but column `ts`"):
+        aggregate(rows, **query, empty="last", end=dt.date(2026, 3, 3))
+    with pytest.raises(TypeError, match="start: expected a date, a time, a string such as"):
+        aggregate(rows, **query, empty="last", start="noon")
 
 
 def test_an_operator_needs_to_know_how_long_a_key_lasts():

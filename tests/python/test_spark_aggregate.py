@@ -246,6 +246,28 @@ def test_windows_without_rows_need_all_rows_of_their_key(spark):
             tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
 
 
+def test_windows_from_a_table(spark):
+    starts = np.random.default_rng(24).integers(-900, 900, 20) * 1_000_000
+    listed = pa.table(
+        {
+            "window_start": pa.array(starts, pa.timestamp("us", "UTC")),
+            "window_end": pa.array(starts + 400_000_000, pa.timestamp("us", "UTC")),
+            "key": pa.array([*range(10)] * 2),
+        }
+    )
+    same(spark, [rows(25)], on="ts", windows=listed, by="key", aggs=COMBINED | ORDERED)
+
+
+def test_windows_of_rows(spark):
+    tables = [rows(21), rows(22)]
+    windows = {"size": tidegate.rows(7), "advance": tidegate.rows(3)}
+    same(spark, tables, on="ts", **windows, by="key", aggs=COMBINED | ORDERED)
+    frame = spark.createDataFrame(rows(23).to_pandas())
+    query = {"on": "ts", **windows, "aggs": COMBINED}
+    with pytest.raises(tidegate.TidegateError, match="all rows of a key in one task; choose 'key'"):
+        tidegate.spark.aggregate(frame, **query, parallelism="time")
+
+
 def test_a_plan_shows_the_session_s_time_zone(spark):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "size": "1mo", "aggs": COMBINED}

@@ -15,14 +15,14 @@ from tidegate.bounded.shares import LARGE, Shares
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegate._tidegate import AggregationPlan, AggregationQuery, Operator
+    from tidegate._tidegate import AggregationPlan, AggregationQuery, Operator, RollingQuery
     from tidegate.bounded.limits import Limits
     from tidegate.bounded.sorting import Steps
     from tidegate.io.open_tables import OpenTable
 
 
 def aggregated(
-    query: AggregationQuery,
+    query: AggregationQuery | RollingQuery,
     plan: AggregationPlan,
     inputs: Sequence[OpenTable],
     limits: Limits | None,

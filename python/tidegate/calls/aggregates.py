@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_streams
+from tidegate.calls.listed_windows import windows_table
 from tidegate.calls.merges import are_arrow
 from tidegate.calls.progress import reporting
 
@@ -48,6 +49,7 @@ def _taken(
     arguments: dict[str, Any], *, in_batches: bool
 ) -> tuple[Any, _tidegate.AggregationQuery, Limits | None]:
     streams = arguments.pop("streams")
+    arguments["windows"] = windows_table(arguments["windows"])
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
     return streams, _tidegate.AggregationQuery(**arguments), limits

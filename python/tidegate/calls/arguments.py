@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from tidegate import _tidegate
+from tidegate.calls.listed_windows import windows_table
 from tidegate.calls.remedies import with_remedy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -158,6 +159,8 @@ def told_class(kind: type) -> type:
         }
         given = (*(schemas.get(name, one) for name, one in by_place.items()), *given[len(names) :])
         named |= {name: schemas[name] for name in SCHEMAS & named.keys()}
+        if "windows" in named and kind is _tidegate.Aggregate:
+            named["windows"] = windows_table(named["windows"])
         try:
             return kind.__new__(cls, *given, **named)
         except TypeError as raised:

@@ -10,10 +10,12 @@ from tidegate.bounded.limits import Limits
 from tidegate.calls import functions
 from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
+from tidegate.calls.listed_windows import windows_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tidegate.calls.ways import AnyQuery
     from tidegate.io.open_tables import OpenTable
     from tidegate.types import Streams, Table
 
@@ -93,19 +95,23 @@ def of_index(query: _tidegate.JoinQuery, plan: _tidegate.JoinPlan, index: _tideg
 def _of_aggregation(function: Callable[..., Any]) -> Planner:
     def explain(*inputs: Table, **arguments: Any) -> str:  # noqa: ANN401 - as for the function
         given = bound(function, inputs, arguments)
-        streams = given.pop("streams")
+        is_rolling = "table" in given
+        if not is_rolling:
+            given["windows"] = windows_table(given["windows"])
+        streams = [given.pop("table")] if is_rolling else given.pop("streams")
         in_batches = function.__name__.endswith("_batches")
         del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
-        query = _tidegate.AggregationQuery(**given)
+        making = _tidegate.RollingQuery if is_rolling else _tidegate.AggregationQuery
+        query: AnyQuery = making(**given)
         return of_aggregation(query, streams, limits, in_batches=in_batches)
 
     return explain
 
 
 def of_aggregation(
-    query: _tidegate.AggregationQuery,
+    query: AnyQuery,
     streams: Any,  # noqa: ANN401 - any streams
     limits: Limits | None,
     *,
@@ -116,7 +122,7 @@ def of_aggregation(
     from tidegate.calls import inputs, ways  # noqa: PLC0415
 
     every = inputs.listed(streams)
-    names = inputs.names(len(every))
+    names = ways.names_of(query, len(every))
     opened = [inputs.schema_of(name, one) for name, one in zip(names, every, strict=True)]
     with inputs.advising(opened):
         plan = query.plan([inputs.columns_of(stream) for stream in opened])
@@ -209,6 +215,8 @@ _PLANNERS: dict[object, Planner] = {
     functions.aggregate: _of_aggregation(functions.aggregate),
     functions.aggregate_batches: _of_aggregation(functions.aggregate_batches),
     **{function: _of_join(function, making) for function, making in JOINS.items()},
+    functions.rolling: _of_aggregation(functions.rolling),
+    functions.rolling_batches: _of_aggregation(functions.rolling_batches),
     functions.merge: _of_merge(functions.merge),
     functions.merge_batches: _of_merge(functions.merge_batches),
     _tidegate.Aggregate: _of_operator(functions.Aggregate),
@@ -216,6 +224,7 @@ _PLANNERS: dict[object, Planner] = {
     _tidegate.BandJoin: _of_operator(functions.BandJoin),
     _tidegate.IntervalJoin: _of_operator(functions.IntervalJoin),
     _tidegate.Merge: _of_operator(functions.Merge),
+    _tidegate.Rolling: _of_operator(functions.Rolling),
     _tidegate.WindowJoin: _of_operator(functions.WindowJoin),
 }
 
@@ -230,7 +239,8 @@ def explain(function: Callable[..., Any], *inputs: Streams, **arguments: object)
             `tidegate.overlap_join`, `tidegate.window_join`, their `_batches` forms,
             `tidegate.IntervalJoin`, `tidegate.AsofJoin`, `tidegate.BandJoin`,
             `tidegate.WindowJoin`, `tidegate.aggregate`, `tidegate.aggregate_batches`,
-            `tidegate.Aggregate`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
+            `tidegate.Aggregate`, `tidegate.rolling`, `tidegate.rolling_batches`,
+            `tidegate.Rolling`, `tidegate.merge`, `tidegate.merge_batches` or `tidegate.Merge`.
         *inputs: The inputs of the function: the left and the right input of a join, or the streams
             of an aggregation or a merge. For a class, the inputs may also be schemas.
         **arguments: The other arguments of the function.

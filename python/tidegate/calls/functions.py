@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidegate import _tidegate
-from tidegate.calls import aggregates, digests, joins, merges
+from tidegate.calls import aggregates, digests, joins, merges, rolled
 from tidegate.calls.arguments import told, told_class
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Strategy,
         Streams,
         Table,
+        Time,
         Weekday,
         Window,
         WindowAlgorithm,
@@ -1498,14 +1499,17 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1551,11 +1555,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
+            number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units, `advance` must be in calendar units,
-            too.
+            between windows. If `size` is in calendar units or is a number of rows, so must
+            `advance` be.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1568,6 +1573,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the result contains windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, the windows of each key
             extend from its first window with rows to its last one. Counts are 0 in windows without
@@ -1579,6 +1590,15 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+        start: The time from which every key has windows: with `empty`, the windows of each key
+            begin with the first window that starts at or after this time, or with its first window
+            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
+            or an integer if times are integers. Values before the first row of a key are null or 0.
+            `start` cannot be combined with `memory_limit`.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1603,10 +1623,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
-            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
-            raised. With None, a stream that is not known to be in order is sorted in temporary
+            raised. With None, an input that is not known to be in order is sorted in temporary
             files.
 
     Returns:
@@ -1654,14 +1674,17 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
@@ -1701,11 +1724,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
+            number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units, `advance` must be in calendar units,
-            too.
+            between windows. If `size` is in calendar units or is a number of rows, so must
+            `advance` be.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1718,6 +1742,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         session: How long a session stays open after its last row. `session` accepts the same values
             as `size`, except for calendar units, and replaces `size`, `advance` and `offset`. A row
             whose time is exactly the end of a session starts a new session.
+        windows: A table with one row per window, which replaces `size`. The columns `window_start`
+            and `window_end` contain the start of each window, inclusive, and its end, exclusive.
+            Windows may overlap, and a row counts in every window that contains its time. If the
+            table has columns with the names of key columns, a window contains only rows with the
+            same values in these columns. Other columns are ignored. `tidegate.calendar` returns
+            such a table.
         empty: Whether the result contains windows without rows, and what the functions return for
             them. `skip`, the default, omits them. With any other value, the windows of each key
             extend from its first window with rows to its last one. Counts are 0 in windows without
@@ -1729,6 +1759,15 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         keep: How long windows continue after a key's last row: `empty` adds windows that start at
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
+        start: The time from which every key has windows: with `empty`, the windows of each key
+            begin with the first window that starts at or after this time, or with its first window
+            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
+            or an integer if times are integers. Values before the first row of a key are null or 0.
+            `start` cannot be combined with `memory_limit`.
+        end: The time before which every key has windows: with `empty`, the windows of each key end
+            with the last window that starts before this time, or with its last window with rows if
+            that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
+            if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
@@ -1753,10 +1792,10 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         memory_limit: The maximum memory that the call uses in addition to its inputs, as a number
             of bytes or a string such as "2GB". A result that is returned as one table may use half
             of the limit. With a limit, streams may be larger than memory. None sets no limit.
-        lateness: The maximum time by which rows from a stream may be out of order, as a timedelta,
-            a numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
             option requires `memory_limit`. If a row is further out of order, an `OrderError` is
-            raised. With None, a stream that is not known to be in order is sorted in temporary
+            raised. With None, an input that is not known to be in order is sorted in temporary
             files.
 
     Returns:
@@ -1782,6 +1821,190 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         directory entry, so they disappear when the process ends, even if it is killed.
     """
     return aggregates.batches(locals())
+
+
+@told
+def rolling(  # noqa: PLR0913 - the options of the query
+    table: Table,
+    *,
+    on: str,
+    size: Window,
+    by: str | Sequence[str] | None = None,
+    closed: Closed = "right",
+    aggs: Mapping[str, agg.Aggregate],
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
+) -> pa.Table:
+    """Aggregate a window of earlier rows for each row of a table.
+
+    The window of a row contains rows with the same key. If `size` is a length of time, the window
+    contains the rows whose times are in `(t - size, t]`, where `t` is the time of the row itself.
+    If `size` is `tidegate.rows(n)`, it contains the row itself and the `n - 1` rows before it, in
+    time order. `closed` moves these ends: with `closed="left"`, the row itself is not in its
+    window.
+
+    The function corresponds to `rolling` in pandas and Polars, and to SQL window functions with
+    `RANGE BETWEEN INTERVAL ... PRECEDING AND CURRENT ROW` or `ROWS BETWEEN ... PRECEDING AND
+    CURRENT ROW`. The table does not need to be sorted.
+
+    Example:
+        The mean price over 25 time units, and over the last two trades:
+
+        >>> aggs = {"mean": tg.agg.mean("price")}
+        >>> tg.rolling(trades, on="ts", by="sym", size=25, aggs=aggs)["mean"].to_pylist()
+        [1.0, 2.0, 2.0]
+        >>> tg.rolling(trades, on="ts", size=tg.rows(2), aggs=aggs)["mean"].to_pylist()
+        [1.0, 1.5, 2.5]
+
+        The trades before each trade:
+
+        >>> tg.rolling(
+        ...     trades, on="ts", size=25, closed="left", aggs={"n": tg.agg.count()}
+        ... )["n"].to_pylist()
+        [0, 1, 2]
+
+    Args:
+        table: The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy
+            frame, a record array or a dict of arrays.
+        on: The time column, which must contain integers, dates or timestamps.
+        size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
+            number of rows with the same key, in time order. Rows with equal times are in input
+            order.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        closed: The ends of a window that the window includes. The upper end is the row itself, and
+            the lower end precedes it by `size`. `right`, the default, includes the row itself but
+            not the lower end. `left` includes the lower end but not the row itself. `both` includes
+            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
+            includes or excludes all rows with the same time.
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
+            `tidegate.agg`.
+        columns: The input columns to include in the result, in this order. None means all columns.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its input, as a number of
+            bytes or a string such as "2GB". A result that is returned as one table may use half of
+            the limit. With a limit, the input may be larger than memory, and result rows are in
+            time order. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
+
+    Returns:
+        A table with the columns of the input, followed by one column per aggregate. The result has
+        one row per input row, in input order. For an empty window, `count` and `count_distinct`
+        return 0, and all other functions return null. With `memory_limit`, result rows are in time
+        order.
+
+    Raises:
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the rows of open windows
+            do not fit into `memory_limit`, or the system is out of memory.
+        ClosedError: The input is a stream that has already been read.
+        TidegateError: Another argument is invalid, a time is null, the input cannot be read, an
+            integer sum does not fit in 64 bits, or a temporary file cannot be written.
+        TypeError: An argument has the wrong type.
+
+    Note:
+        Floats are added in an order that depends only on the rows of a window and on their
+        positions, so results do not depend on threads or batches. Functions receive rows in time
+        order, and rows with equal times in input order.
+
+        The running time is proportional to the number of rows, regardless of how many rows a window
+        contains. The call needs memory for the input and the result, plus 24 bytes per row and 16
+        to 64 bytes per row and function.
+    """
+    return rolled.table(locals())
+
+
+@told
+def rolling_batches(  # noqa: PLR0913 - the options of the query
+    table: Table,
+    *,
+    on: str,
+    size: Window,
+    by: str | Sequence[str] | None = None,
+    closed: Closed = "right",
+    aggs: Mapping[str, agg.Aggregate],
+    columns: Sequence[str] | None = None,
+    threads: int | None = None,
+    max_rows: int | None = None,
+    memory_limit: Bytes | None = None,
+    lateness: Bound = None,
+    batch_rows: int | None = None,
+) -> BatchReader[JoinStats]:
+    """Aggregate a window of earlier rows for each row of a table, batch by batch.
+
+    The window of a row contains rows with the same key. If `size` is a length of time, the window
+    contains the rows whose times are in `(t - size, t]`, where `t` is the time of the row itself.
+    If `size` is `tidegate.rows(n)`, it contains the row itself and the `n - 1` rows before it, in
+    time order.
+
+    Result columns are built as you read batches, so the result may be larger than memory.
+
+    Example:
+        >>> reader = tg.rolling_batches(
+        ...     trades, on="ts", size=25, aggs={"n": tg.agg.count()}, batch_rows=2
+        ... )
+        >>> [batch["n"].to_pylist() for batch in reader]
+        [[1, 2], [3]]
+
+    Args:
+        table: The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy
+            frame, a record array or a dict of arrays.
+        on: The time column, which must contain integers, dates or timestamps.
+        size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
+            number of rows with the same key, in time order. Rows with equal times are in input
+            order.
+        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        closed: The ends of a window that the window includes. The upper end is the row itself, and
+            the lower end precedes it by `size`. `right`, the default, includes the row itself but
+            not the lower end. `left` includes the lower end but not the row itself. `both` includes
+            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
+            includes or excludes all rows with the same time.
+        aggs: The aggregates to compute, as a mapping from result column names to functions from
+            `tidegate.agg`.
+        columns: The input columns to include in the result, in this order. None means all columns.
+        threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
+        max_rows: The maximum number of rows in the result. None sets no limit.
+        memory_limit: The maximum memory that the call uses in addition to its input, as a number of
+            bytes or a string such as "2GB". A result that is returned as one table may use half of
+            the limit. With a limit, the input may be larger than memory, and result rows are in
+            time order. None sets no limit.
+        lateness: The maximum time by which rows of an input may be out of order, as a timedelta, a
+            numpy timedelta64, a string such as "250ms", or an integer if times are integers. This
+            option requires `memory_limit`. If a row is further out of order, an `OrderError` is
+            raised. With None, an input that is not known to be in order is sorted in temporary
+            files.
+        batch_rows: The maximum number of rows per batch. None means batches of a few megabytes.
+
+    Returns:
+        A reader for the batches. Together, the batches form one table with the columns of the
+        input, followed by one column per aggregate. The table has one row per input row, in input
+        order, or in time order with `memory_limit`.
+
+    Raises:
+        SchemaError: A column is missing or duplicated, or has an unsuitable type, or the Arrow data
+            is malformed.
+        OrderError: A row is further out of order than `lateness` allows.
+        MemoryLimitError: The result would have more than `max_rows` rows, the rows of open windows
+            do not fit into `memory_limit`, or the system is out of memory.
+        ClosedError: The input is a stream that has already been read.
+        TidegateError: Another argument is invalid, a time is null, the input cannot be read, an
+            integer sum does not fit in 64 bits, or a temporary file cannot be written.
+        TypeError: An argument has the wrong type.
+    """
+    return rolled.batches(locals())
 
 
 @told
@@ -1961,6 +2184,7 @@ if TYPE_CHECKING:
     BandJoin = _tidegate.BandJoin
     IntervalJoin = _tidegate.IntervalJoin
     Merge = _tidegate.Merge
+    Rolling = _tidegate.Rolling
     WindowJoin = _tidegate.WindowJoin
 else:
     Aggregate = told_class(_tidegate.Aggregate)
@@ -1968,4 +2192,5 @@ else:
     BandJoin = told_class(_tidegate.BandJoin)
     IntervalJoin = told_class(_tidegate.IntervalJoin)
     Merge = told_class(_tidegate.Merge)
+    Rolling = told_class(_tidegate.Rolling)
     WindowJoin = told_class(_tidegate.WindowJoin)

@@ -127,10 +127,15 @@ def listed(streams: Any) -> list[Any]:  # noqa: ANN401 - any streams
     return every
 
 
-def of_streams(streams: Any) -> list[Input]:  # noqa: ANN401 - any streams
-    """Return the streams of an aggregation; a CSV column is read as the same type in all files."""
+def of_streams(streams: Any, name: str = "streams") -> list[Input]:  # noqa: ANN401 - any streams
+    """Return the streams of an aggregation; a CSV column is read as the same type in all files.
+
+    Args:
+        streams: The streams.
+        name: The name of the streams in messages.
+    """
     every = listed(streams)
-    return _with_one_type(_read(dict(zip(names(len(every)), every, strict=True))))
+    return _with_one_type(_read(dict(zip(names(len(every), name), every, strict=True))))
 
 
 def streams_of_files(streams: Any, how: Reading) -> list[Any]:  # noqa: ANN401 - any streams
@@ -166,9 +171,9 @@ def read_streams(streams: Sequence[Any]) -> list[Any]:
     ]
 
 
-def names(streams: int) -> list[str]:
+def names(streams: int, name: str = "streams") -> list[str]:
     """Return the names that messages use for this many streams."""
-    return [f"streams[{at}]" if streams > 1 else "streams" for at in range(streams)]
+    return [f"{name}[{at}]" if streams > 1 else name for at in range(streams)]
 
 
 def elsewhere(work: Callable[[], Result]) -> Result:

@@ -161,6 +161,10 @@ def tasks(
         if isinstance(right, Index):
             return elsewhere(lambda: indexed.planned(query, left, right, size, of_index))
         return elsewhere(lambda: join.planned(query, left, right, size, folder))
+    if given["windows"] is not None:
+        message = "windows: tasks do not support a table of windows; call tidegate.aggregate with "
+        message += "memory_limit, which reads the files slice by slice"
+        raise _tidegate.TidegateError(message)
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)
     every = names(len(streams))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate import TidegateError, _tidegate
 from tidegate.bounded import aggregates as bounded_aggregates
@@ -45,11 +45,20 @@ if TYPE_CHECKING:
         BatchReader,
         JoinPlan,
         JoinQuery,
+        RollingQuery,
     )
     from tidegate.bounded.limits import Limits
     from tidegate.bounded.results import Result
 
+    AnyQuery: TypeAlias = AggregationQuery | RollingQuery
+    """A query that aggregates rows of one or more inputs with the same columns."""
+
 SIDES = ("left", "right")
+
+
+def names_of(query: AnyQuery, inputs: int) -> list[str]:
+    """Return the names of a query's inputs, as shown in messages."""
+    return names(inputs, "table" if isinstance(query, _tidegate.RollingQuery) else "streams")
 
 
 @dataclass(frozen=True)
@@ -161,61 +170,68 @@ def times_of(query: JoinQuery, plan: JoinPlan) -> tuple[str, str]:
 # Aggregations
 
 
-def aggregated_table(query: AggregationQuery, streams: Any, limits: Limits | None) -> pa.Table:  # noqa: ANN401 - any streams
+def aggregated_table(query: AnyQuery, streams: Any, limits: Limits | None) -> pa.Table:  # noqa: ANN401 - any streams
     """Aggregate streams of any kind."""
     if limits is None:
-        inputs = of_streams(streams)
+        inputs = of_streams(streams, names_of(query, 1)[0])
         with advising(inputs):
             plan = query.plan([one.schema for one in inputs])
-        return query.table(_columns_read(plan, inputs))
+        return query.table(_columns_read(query, plan, inputs))
     reader = _aggregate_in_slices(query, streams, limits)
-    return results.table(reader, limits.memory, "aggregate_batches")
+    return results.table(reader, limits.memory, f"{_function(query)}_batches")
 
 
 def aggregated_batches(
-    query: AggregationQuery,
+    query: AnyQuery,
     streams: Any,  # noqa: ANN401 - any streams
     limits: Limits | None,
 ) -> BatchReader[Any]:
     """Aggregate streams of any kind, batch by batch."""
     if limits is not None:
         return _aggregate_in_slices(query, streams, limits)
-    inputs = of_streams(streams)
+    inputs = of_streams(streams, names_of(query, 1)[0])
     with advising(inputs):
         plan = query.plan([one.schema for one in inputs])
     if elsewhere(lambda: of_aggregation(query, plan, inputs)).is_sliced:
         tables = [replace(one, is_in_order=True) for one in inputs if isinstance(one, OpenTable)]
         made = elsewhere(lambda: bounded_aggregates.aggregated(query, plan, tables, None))
-        return _reader("aggregate", made)
-    found = query.table(_columns_read(plan, inputs))
+        return _reader(_function(query), made)
+    rows = _columns_read(query, plan, inputs)
+    if isinstance(query, _tidegate.RollingQuery):
+        return query.batches(rows)
+    found = query.table(rows)
     return _reader("aggregate", results.known(found.to_reader()))
 
 
 def _aggregate_in_slices(
-    query: AggregationQuery,
+    query: AnyQuery,
     streams: Any,  # noqa: ANN401 - any streams
     limits: Limits,
 ) -> BatchReader[Any]:
     every = listed(streams)
 
     def begin() -> Result:
-        of_each = zip(every, names(len(every)), strict=True)
+        of_each = zip(every, names_of(query, len(every)), strict=True)
         tables = of_one_type([opened_in_batches(one, name) for one, name in of_each])
         with advising(tables):
             plan = query.plan([one.schema for one in tables])
         return bounded_aggregates.aggregated(query, plan, tables, limits)
 
-    return _reader("aggregate", elsewhere(begin))
+    return _reader(_function(query), elsewhere(begin))
 
 
-def _columns_read(plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
+def _function(query: AnyQuery) -> str:
+    return "rolling" if isinstance(query, _tidegate.RollingQuery) else "aggregate"
+
+
+def _columns_read(query: AnyQuery, plan: AggregationPlan, inputs: Sequence[Input]) -> list[Any]:
     """Return the rows from each stream, with only the columns that the aggregation reads."""
-    of_each = zip(names(len(inputs)), inputs, plan.columns, strict=True)
+    of_each = zip(names_of(query, len(inputs)), inputs, plan.columns, strict=True)
     return [rows_of(name, one, columns) for name, one, columns in of_each]
 
 
 def of_aggregation(
-    query: AggregationQuery,
+    query: AnyQuery,
     plan: AggregationPlan,
     inputs: Sequence[Input],
     *,
@@ -225,9 +241,10 @@ def of_aggregation(
     tables = [one for one in inputs if isinstance(one, OpenTable)]
     if len(tables) < len(inputs):
         return Choice(is_sliced=False, why="a stream is already in memory")
-    if why := _whole_algorithm(query.arguments["algorithm"]):
+    given = query.arguments
+    if why := _whole_algorithm(given.get("algorithm", "auto")):
         return Choice(is_sliced=False, why=why)
-    if query.arguments["empty"] not in (None, "skip") and query.arguments["keep"] is None:
+    if given.get("empty") not in (None, "skip") and given["keep"] is None:
         return Choice(is_sliced=False, why="the last row of each key determines its empty windows")
     types = [
         [table.schema.field(name).type for name in columns]
@@ -236,7 +253,9 @@ def of_aggregation(
     if any(of_one != types[0] for of_one in types):
         return Choice(is_sliced=False, why="a column has different types in different streams")
     on = [query.on] * len(tables)
-    return _by_order(tables, names(len(tables)), on, plan.columns, reads_times=reads_times)
+    return _by_order(
+        tables, names_of(query, len(tables)), on, plan.columns, reads_times=reads_times
+    )
 
 
 # Both

@@ -8,7 +8,7 @@ from typing import cast, get_args
 import pyarrow as pa
 from tqdm import tqdm
 
-from tidegate._tidegate import AggregationQuery
+from tidegate._tidegate import AggregationQuery, RollingQuery
 from tidegate.agg import Aggregate, Function, Interpolation, ewm_mean, quantile, top
 from tidegate.calls import explain, ways
 from tidegate.cli.tables import NO_LIMITS, Input, Limits, Output, opened, show_csv
@@ -35,7 +35,7 @@ class Job:
     """The tables to aggregate, with the query and the limits."""
 
     streams: list[Input]
-    query: AggregationQuery
+    query: AggregationQuery | RollingQuery
     limits: Limits = NO_LIMITS
 
 
@@ -155,8 +155,9 @@ def run(job: Job, output: Output, *, show_progress: bool, verbose: bool) -> Coun
     tables = of_one_type(opened(job.streams, streamed=job.limits.streamed))
     show_csv(tables, shown=verbose)
     out = 0
+    name = "rolling" if isinstance(job.query, RollingQuery) else "aggregate"
     with (
-        tqdm(desc="aggregate", unit=" rows", unit_scale=True, disable=not show_progress) as bar,
+        tqdm(desc=name, unit=" rows", unit_scale=True, disable=not show_progress) as bar,
         ways.aggregated_batches(job.query, tables, job.limits.of_call()) as batches,
         output.writer(batches.schema) as writer,
     ):

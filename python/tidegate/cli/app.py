@@ -18,6 +18,7 @@ from tidegate.cli.commands.texts import (
     JOIN_HELP,
     MERGE_HELP,
     OVERLAP_HELP,
+    ROLLING_HELP,
 )
 
 app = typer.Typer(
@@ -63,6 +64,9 @@ app.command("index", help=INDEX_HELP, short_help="Prepare a table for many joins
 app.command("merge", help=MERGE_HELP, short_help="Merge files in time order.")(streams.merge)
 app.command("aggregate", help=AGGREGATE_HELP, short_help="Aggregate files over windows of time.")(
     streams.aggregate
+)
+app.command("rolling", help=ROLLING_HELP, short_help="Aggregate a window of rows before each row.")(
+    streams.rolling
 )
 app.command("digest", help=DIGEST_HELP, short_help="Print the digest of each file's rows.")(
     streams.digest

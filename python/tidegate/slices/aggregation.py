@@ -24,6 +24,7 @@ from tidegate.slices.footers import HIGHEST, LOWEST, Source, Times
 from tidegate.slices.layers import Access
 from tidegate.slices.plan import Call, TaskPlan, plan_name
 from tidegate.slices.scratch import scratch_folder
+from tidegate.windows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,6 +55,10 @@ def planned(
         message += (
             'windows of the combined result with aggregate(..., on="window_start", empty=...)'
         )
+        raise TidegateError(message)
+    if isinstance(query.arguments["size"], Rows):
+        message = "size: a task does not know how many rows of a key precede its slice; give size "
+        message += 'as a duration, such as "5m", or call tidegate.aggregate with memory_limit'
         raise TidegateError(message)
     sources = [Source.of(one, name) for one, name in zip(streams, names, strict=True)]
     plan = query.plan([source.schema for source in sources])

@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import Input, Right
     from tidegate.spark.query.query import Function
     from tidegate.spark.worker.task import Then
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
 
 __all__ = [
     "aggregate",
@@ -155,14 +155,17 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     streams: Input | Sequence[Input],
     *,
     on: str,
-    size: Length | None = None,
-    advance: Length | None = None,
+    size: Window | None = None,
+    advance: Window | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
     session: Length | None = None,
+    windows: Table | None = None,
     empty: Empty | Mapping[str, Empty] | None = None,
     keep: Length | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
     by: str | Sequence[str] | None = None,
     aggs: Mapping[str, tidegate.agg.Aggregate],
     where: tidegate.Expr | str | None = None,
@@ -215,7 +218,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
             "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
-            without `zone`.
+            without `zone`. `tidegate.rows(n)` is a number of rows with the same key, for tables
+            only. One task then processes all rows of a key.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
@@ -226,11 +230,19 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         session: The time that a session stays open after its last row. This argument replaces
             `size`, `advance` and `offset`. For streams, the state contains each open session's
             aggregates and, if a function needs all values, the session's rows.
+        windows: A table with the columns `window_start` and `window_end`, and optionally key
+            columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
+            data, not a DataFrame. One task then processes all rows of a key. It is not available
+            for streams.
         empty: Whether the result contains windows without rows, and what functions return for
             them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
             not available for streams.
         keep: How long windows continue after a key's last row, as in `tidegate.aggregate`. Required
             for streams with `empty`.
+        start: The time from which every key has windows if `empty` is given, as in
+            `tidegate.aggregate`. Not available for streams.
+        end: The time before which every key has windows if `empty` is given, as in
+            `tidegate.aggregate`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         where: A condition on `tidegate.row` columns that selects the rows to aggregate, or its SQL
@@ -297,8 +309,11 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "zone": zone,
         "week_start": week_start,
         "session": session,
+        "windows": windows,
         "empty": empty,
         "keep": keep,
+        "start": start,
+        "end": end,
         "by": by,
         "aggs": aggs,
         "where": where,

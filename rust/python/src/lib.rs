@@ -131,6 +131,9 @@ mod _tidegate {
     use super::inputs::rows::{InputRows, is_arrow};
 
     #[pymodule_export]
+    use super::inputs::time::instants_of;
+
+    #[pymodule_export]
     use super::arrow::iterated::reader_of;
 
     #[pymodule_export]
@@ -138,6 +141,9 @@ mod _tidegate {
 
     #[pymodule_export]
     use super::operators::stream_join::StreamJoin;
+
+    #[pymodule_export]
+    use super::queries::rolling::{Rolling, RollingQuery, rolling_query};
 
     #[pymodule_export]
     use super::queries::window_join::{WindowJoin, window_join_query};

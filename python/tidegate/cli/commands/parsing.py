@@ -8,9 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+import pyarrow as pa
 import typer
 
 from tidegate.agg import Aggregate
+from tidegate.calls.listed_windows import windows_table
 from tidegate.cli import aggregating
 from tidegate.cli.checkpoints import Keeping
 from tidegate.cli.commands.options import Csv
@@ -20,6 +22,7 @@ from tidegate.io.addresses import names_one_file
 from tidegate.io.dialects import Dialect, DialectError, character
 from tidegate.io.files import STANDARD_STREAM, Format, format_of, writes_in_place
 from tidegate.types import IntervalNames, Within
+from tidegate.windows import Rows, rows
 
 # The default interval between two writes of a state, in seconds.
 CHECKPOINT_S = 10.0
@@ -32,6 +35,7 @@ FOLDER = (
 
 # The type may contain an `=` in brackets, as in `timestamp[ns, tz=UTC]`.
 NAME_AND_TYPE = re.compile(r"(.+)=([^=\[\]]*(?:\[.*\])?)", re.DOTALL)
+ROWS = re.compile(r"\s*(\d+)\s*rows?\s*", re.IGNORECASE)
 BINARY = {Format.PARQUET, Format.ARROW}
 
 
@@ -386,6 +390,20 @@ def duration(text: str) -> str | int:
         return int(text)
     except ValueError:
         return text
+
+
+def duration_or_rows(text: str) -> str | int | Rows:
+    """Parse a duration, or a number of rows such as `20rows`."""
+    if found := ROWS.fullmatch(text):
+        return rows(int(found[1]))
+    return duration(text)
+
+
+def windows(text: str) -> pa.Table:
+    """Read a file that lists windows."""
+    found = windows_table(text)
+    assert found is not None  # noqa: S101 - for mypy
+    return found
 
 
 def fills(text: str) -> str | dict[str, str]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate._tidegate import AggregationQuery
+from tidegate._tidegate import AggregationQuery, RollingQuery
 from tidegate.cli import aggregating, digesting, following, merging
 from tidegate.cli.commands import parsing, running
 from tidegate.cli.commands.making import Asked, command, with_csv
@@ -91,6 +91,99 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
     """Aggregate files, once or while they grow, or print the plan."""
     if streams.count(STANDARD_STREAM) > 1:
         parsing.misused("STREAMS", "only one of the files can be -; give file names for the others")
+    _run(
+        asked,
+        streams,
+        out=out,
+        force=force,
+        in_format=in_format,
+        out_format=out_format,
+        partition_by=partition_by,
+        follow=follow,
+        until_end=until_end,
+        flush_after=flush_after,
+        state=state,
+        checkpoint=checkpoint,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        verbose=verbose,
+        traceback=traceback,
+    )
+
+
+def _rolled(  # noqa: PLR0913 - a parameter for each option
+    asked: Asked[RollingQuery],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The files to read, or -.")],
+    *,
+    out: Out = STANDARD_STREAM,
+    force: Force = False,
+    in_format: Annotated[
+        Format | None,
+        typer.Option(help="Format of TABLE.", show_default="by its extension or first bytes"),
+    ] = None,
+    out_format: OutFormat = None,
+    partition_by: PartitionBy = None,
+    follow: Follow = False,
+    until_end: UntilEnd = False,
+    flush_after: FlushAfter = None,
+    state: State = None,
+    checkpoint: Checkpoint = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print the plan without aggregating or writing anything."),
+    ] = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    traceback: Traceback = False,
+) -> None:
+    """Aggregate the windows of a file's rows, once or while it grows, or print the plan."""
+    _run(
+        asked,
+        [table],
+        out=out,
+        force=force,
+        in_format=in_format,
+        out_format=out_format,
+        partition_by=partition_by,
+        follow=follow,
+        until_end=until_end,
+        flush_after=flush_after,
+        state=state,
+        checkpoint=checkpoint,
+        explain=explain,
+        progress=progress,
+        quiet=quiet,
+        verbose=verbose,
+        traceback=traceback,
+    )
+
+
+rolling = command("rolling", RollingQuery)(_rolled)
+
+
+def _run(  # noqa: PLR0913 - a parameter for each option
+    asked: Asked[Any],
+    streams: list[str],
+    *,
+    out: str,
+    force: bool,
+    in_format: Format | None,
+    out_format: Format | None,
+    partition_by: list[str] | None,
+    follow: bool,
+    until_end: bool,
+    flush_after: str | None,
+    state: str | None,
+    checkpoint: str | None,
+    explain: bool,
+    progress: bool | None,
+    quiet: bool,
+    verbose: bool,
+    traceback: bool,
+) -> None:
+    """Aggregate files, once or while they grow, or print the plan."""
     parsing.check_limits(asked, state, follow=follow)
     parsing.check_ends(flush_after, until_end=until_end, follow=follow)
     inputs = parsing.listed(streams, in_format, asked.csv, asked.query.on)
@@ -125,10 +218,10 @@ def _aggregated(  # noqa: PLR0913 - a parameter for each option
             typer.echo(f"tidegate: {counts}", err=True)
 
 
-def _aggregation(size: Any, session: Any, **arguments: Any) -> AggregationQuery:  # noqa: ANN401 - as read
-    if (size is None) == (session is None):
-        parsing.misused("--size", "expected either --size or --session")
-    return AggregationQuery(size=size, session=session, **arguments)
+def _aggregation(size: Any, session: Any, windows: Any, **arguments: Any) -> AggregationQuery:  # noqa: ANN401 - as read
+    if [size, session, windows].count(None) != 2:  # noqa: PLR2004 - all but one
+        parsing.misused("--size", "expected one of --size, --session and --windows")
+    return AggregationQuery(size=size, session=session, windows=windows, **arguments)
 
 
 aggregate = command("aggregate", _aggregation)(_aggregated)

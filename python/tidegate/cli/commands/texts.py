@@ -339,6 +339,37 @@ Examples:
 
 {EXIT_CODES}"""
 
+ROLLING_HELP = f"""Write each row of TABLE with aggregates over a window of earlier rows.
+
+The window of a row contains rows with the same key. With a duration such as 5m as --size, it
+contains the rows whose times are in (ts - size, ts]. With a number of rows such as 20rows, it
+contains the last rows up to and including the row itself. --closed changes which ends the window
+includes: left excludes the row itself. Rows are written in their original order, or in time order
+with --memory-limit or --follow.
+
+TABLE is a file, a folder, a quoted pattern such as 'trades/*.parquet', a URL such as
+s3://bucket/trades/, or - for standard input. OUT is a file, or -. The format is determined by the
+extension: {EXTENSIONS}.
+The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
+an Arrow stream, unless --format specifies another format.
+
+With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as no
+other row can precede it or fall into its window. The help for tidegate aggregate describes the ends
+of files, late rows, --state and each FUNCTION.
+
+\b
+Examples:
+  # the mean price of the last five minutes at each trade
+  tidegate rolling trades.parquet --on ts --by symbol --size 5m \\
+      --agg "mean=mean(price)" -o means.parquet
+
+\b
+  # the volume-weighted price of the 20 trades before each trade
+  tidegate rolling trades.parquet --on ts --by symbol --size 20rows --closed left \\
+      --agg "vwap=weighted_mean(price, size)" -o vwap.parquet
+
+{EXIT_CODES}"""
+
 INDEX_HELP = f"""Build an index of TABLE, which prepares it as the right side of many joins.
 
 The index contains all rows of TABLE, grouped by key and sorted by time. tidegate join and tidegate

@@ -29,6 +29,7 @@ from tidegate.spark.plan.checks import empty
 from tidegate.spark.plan.host import host_of
 from tidegate.spark.plan.session import shuffle_partitions
 from tidegate.spark.worker.pack import LEFT, NAMES, RIGHT
+from tidegate.windows import Rows as RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -302,6 +303,10 @@ def aggregate_described(plan: AggregatePlan) -> str:
     why = "a result depends on their order"
     if plan.aggregation.session is not None:
         why = "any of them can extend a session"
+    elif plan.aggregation.windows is not None:
+        why = "windows from a table have any length"
+    elif isinstance(plan.aggregation.size, RowCount):
+        why = "windows count the rows of their key"
     elif plan.aggregation.fills:
         why = "windows without rows depend on the other windows of their key"
     what = f"rows, because {why}"

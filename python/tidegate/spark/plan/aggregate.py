@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 import tidegate
 from tidegate import _tidegate
 from tidegate.agg import Aggregate
+from tidegate.calls.listed_windows import windows_table
 from tidegate.spark.layout.layout import Reach
 from tidegate.spark.plan.checks import check_division, check_late_as
 from tidegate.spark.plan.checks import empty as empty_table
@@ -35,11 +36,12 @@ from tidegate.spark.worker.aggregate import Aggregation, Partials
 from tidegate.spark.worker.pack import PACKS, RIGHT, Marked, Packer
 from tidegate.spark.worker.partials import MERGED
 from tidegate.spark.worker.task import on_worker
+from tidegate.windows import Rows
 
 if TYPE_CHECKING:
     from tidegate._tidegate import AggregationPlan
     from tidegate.spark.layout.layout import Layout
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Table, Time, Weekday, Window
 
 Parallelism = Literal["auto", "files", "key", "time", "hybrid"]
 
@@ -66,14 +68,17 @@ class AggregatePlan:
         streams: DataFrame | Sequence[DataFrame],
         *,
         on: str,
-        size: Length | None = None,
-        advance: Length | None = None,
+        size: Window | None = None,
+        advance: Window | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
         session: Length | None = None,
+        windows: Table | None = None,
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
+        start: Time | None = None,
+        end: Time | None = None,
         by: str | Sequence[str] | None = None,
         aggs: Mapping[str, Aggregate],
         where: tidegate.Expr | str | None = None,
@@ -90,17 +95,32 @@ class AggregatePlan:
             message = f"parallelism {parallelism!r} divides time into slices, "
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
+        listed = windows_table(windows)
+        _check_whole(frames, size, listed, parallelism)
         if empty not in (None, "skip") and parallelism not in ("auto", "key"):
             message = f"parallelism {parallelism!r} divides time into slices, but windows without "
             message += "rows depend on the other windows of their key; choose 'key'"
             raise tidegate.TidegateError(message)
-        lengths = (size, advance, offset, session)
         if not isinstance(aggs, Mapping):
             message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
             raise TypeError(message)
         aggregation = Aggregation(
-            on, *lengths, tuple(keys), dict(aggs), where, zone, week_start, empty, keep
+            on,
+            size,
+            advance,
+            offset,
+            session,
+            tuple(keys),
+            dict(aggs),
+            where,
+            zone,
+            week_start,
+            empty,
+            keep,
+            listed,
+            start,
+            end,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -237,9 +257,13 @@ class AggregatePlan:
     def is_whole(self) -> bool:
         """Return whether one task must process all rows of a key, regardless of their times.
 
-        Any row can extend a session, and windows without rows depend on earlier windows.
+        Any row can extend a session, windows without rows depend on earlier windows, and a number
+        of rows is counted from the first row of the key. Windows from a table have any length.
         """
-        return self.aggregation.session is not None or self.aggregation.fills
+        query = self.aggregation
+        if query.session is not None or query.windows is not None:
+            return True
+        return query.fills or isinstance(query.size, Rows)
 
     @property
     def in_days(self) -> bool:
@@ -291,6 +315,8 @@ class AggregatePlan:
                 week_start=None,
                 empty=None,
                 keep=None,
+                start=None,
+                end=None,
             ),
             replace(query, on="window_start", aggs=merged, where=None),
         )
@@ -332,6 +358,23 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
         message = "streams: expected at least one DataFrame, got none"
         raise tidegate.TidegateError(message)
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
+
+
+def _check_whole(
+    frames: Sequence[DataFrame], size: object, listed: pa.Table | None, parallelism: str
+) -> None:
+    """Reject windows of rows and windows from a table if rows are divided by time."""
+    if not isinstance(size, Rows) and listed is None:
+        return
+    name = "size" if listed is None else "windows"
+    if any(frame.isStreaming for frame in frames):
+        message = f"{name}: streams on Spark have windows of equal length in time; give a "
+        message += 'duration, such as size="5m", or use tidegate.Aggregate'
+        raise tidegate.TidegateError(message)
+    if parallelism not in {"auto", "key"}:
+        message = f"parallelism {parallelism!r} divides time into slices, "
+        message += f"but {name} needs all rows of a key in one task; choose 'key'"
+        raise tidegate.TidegateError(message)
 
 
 def _check_kind(frames: Sequence[DataFrame], names: Sequence[str], late_as: str | None) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegate.agg import Aggregate
     from tidegate.spark.layout.layout import Layout
     from tidegate.spark.worker.pack import Pack, Packer
-    from tidegate.types import Empty, Length, Weekday
+    from tidegate.types import Empty, Length, Time, Weekday, Window
 
 # The number of bytes of rows that are aggregated together before they are sent.
 _COLLECTED = 1 << 26
@@ -33,8 +33,8 @@ class Aggregation:
     """The arguments of the native aggregation."""
 
     on: str
-    size: Length | None
-    advance: Length | None
+    size: Window | None
+    advance: Window | None
     offset: Length | None
     session: Length | None
     by: tuple[str, ...]
@@ -44,6 +44,9 @@ class Aggregation:
     week_start: Weekday | None = None
     empty: Empty | Mapping[str, Empty] | None = None
     keep: Length | None = None
+    windows: pa.Table | None = None
+    start: Time | None = None
+    end: Time | None = None
 
     @property
     def fills(self) -> bool:
@@ -59,6 +62,9 @@ class Aggregation:
             "week_start": self.week_start,
             "empty": self.empty,
             "keep": self.keep,
+            "windows": self.windows,
+            "start": self.start,
+            "end": self.end,
         }
         return {
             "on": self.on,

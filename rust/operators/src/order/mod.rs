@@ -6,6 +6,7 @@
 //! | `sort.rs` | sorts rows by time, for any distribution of times |
 //! | `follow.rs` | follows the rows of each key in time order |
 //! | `directory.rs` | looks up the positions of unsorted rows |
+//! | `ordinals.rs` | numbers the rows of each key |
 //! | `search.rs` | finds the positions of a few rows |
 //! | `parts.rs` | the parts of an index |
 //! | `merge.rs` | merges the rows of sorted runs |
@@ -14,6 +15,7 @@ mod directory;
 mod follow;
 mod group;
 pub mod merge;
+mod ordinals;
 mod parts;
 mod search;
 mod sort;
@@ -27,6 +29,7 @@ pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
 pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
+pub use ordinals::ordinals;
 pub(crate) use parts::SearchedPart;
 pub use parts::{IndexPart, IndexedRows, SEARCHED};
 pub(crate) use search::Search;

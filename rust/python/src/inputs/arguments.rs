@@ -2,9 +2,10 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDelta, PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use tidegate::stream::Lateness;
-use tidegate::{Bound as Duration, End, Error, MAX_THREADS, parse_duration, shown};
+use tidegate::{Bound as Duration, Closed, End, Error, MAX_THREADS, parse_duration, shown};
 
 use crate::inputs::expression;
 use crate::interpreter::error::raise;
@@ -242,6 +243,31 @@ pub(crate) fn names(
         .collect::<PyResult<Vec<String>>>()
         .map(Some)
 }
+
+/// The key columns of an aggregation, given as one name or a list of names.
+pub(crate) fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match by {
+        Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
+        by => Ok(names("by", by)?.unwrap_or_default()),
+    }
+}
+
+/// Returns the number of rows that `tidegate.rows(n)` specifies, or `None` for any other object.
+pub(crate) fn row_count(ob: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    static ROWS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if ob.is_instance(ROWS.import(ob.py(), "tidegate.windows", "Rows")?)? {
+        return ob.getattr("count")?.extract().map(Some);
+    }
+    Ok(None)
+}
+
+/// The ends that an interval includes.
+pub(crate) const CLOSED: [(&str, Closed); 4] = [
+    ("both", Closed::Both),
+    ("left", Closed::Left),
+    ("right", Closed::Right),
+    ("neither", Closed::Neither),
+];
 
 /// A whole number within limits.
 pub(crate) fn count(

@@ -1,9 +1,10 @@
 //! Converts a time argument to the unit of a column.
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDate, PyDateTime};
+use tidegate::query::aggregate::GivenTime;
 use tidegate::{Error, TypeName};
 
 use crate::arrow::export;
@@ -92,4 +93,42 @@ fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
         None => pyarrow.call_method1("scalar", (ob,))?,
     };
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
+}
+
+/// Returns a time that is given before its column is known: an integer, a date, a time, or text in
+/// ISO 8601.
+pub(crate) fn given_time(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<GivenTime> {
+    let wrong = || {
+        PyTypeError::new_err(format!(
+            "{argument}: expected a date, a time, a string such as \"2026-03-02T09:30\", or an \
+             integer in the unit of the time column, got {ob:?}"
+        ))
+    };
+    if let Ok(text) = ob.extract::<String>() {
+        let datetime = ob.py().import("datetime")?.getattr("datetime")?;
+        let parsed = datetime.call_method1("fromisoformat", (text,)).map_err(|_| wrong())?;
+        return given_time(argument, &parsed);
+    }
+    if ob.hasattr("__index__")? && !ob.is_instance_of::<PyBool>() {
+        return Ok(GivenTime::Steps(ob.extract()?));
+    }
+    let Some(kind) = TimeKind::of(ob)? else { return Err(wrong()) };
+    if ob.ne(ob)? {
+        return Err(wrong());
+    }
+    let is_zoned = matches!(kind, TimeKind::Time { zoned: true });
+    let zone = is_zoned.then(|| "UTC".into());
+    let field = |unit| Field::new(argument, DataType::Timestamp(unit, zone.clone()), true);
+    // Nanoseconds reach only to the year 2262.
+    let since_epoch = match steps(ob, &field(TimeUnit::Nanosecond)) {
+        Ok(steps) => i128::from(steps),
+        Err(_) => i128::from(steps(ob, &field(TimeUnit::Microsecond))?) * 1_000,
+    };
+    Ok(GivenTime::Nanoseconds { since_epoch, is_zoned })
+}
+
+#[doc = manual!(instants_of)]
+#[pyfunction]
+pub(crate) fn instants_of(zone: &str, local: Vec<i64>) -> PyResult<Vec<i64>> {
+    tidegate::instants_of(zone, &local).map_err(raise)
 }

@@ -7,20 +7,21 @@ use std::sync::Arc;
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyUserWarning};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyMapping, PyString};
+use pyo3::types::{PyDict, PyMapping};
 use tidegate::query::aggregate::{
-    Aggregation, Design, EmptyWindows, Fill, Fills, SlidingArguments, Weekday, Windows,
-    stream_names,
+    Aggregation, Design, EmptyWindows, Fill, Fills, RowCounts, SlidingArguments, Weekday,
+    WindowTable, Windows, stream_names,
 };
 use tidegate::stream::{self, AggregateOptions};
-use tidegate::{Bound as Duration, Driver, Error, Length, Stop, with_threads};
+use tidegate::{Bound as Duration, Digest, Driver, Error, Length, Stop, Table, with_threads};
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
-use crate::inputs::arguments::{self, bound, bytes, count, names, threads_of, word};
+use crate::inputs::arguments::{self, bound, bytes, count, key_names, row_count, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
 use crate::inputs::rows::{listed, read, schema};
+use crate::inputs::time::given_time;
 use crate::inputs::untyped;
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt;
@@ -39,8 +40,8 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None,
-        empty=None, keep=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
+        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None, windows=None,
+        empty=None, keep=None, start=None, end=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
     fn new<'py>(
@@ -52,8 +53,11 @@ impl AggregationQuery {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
+        start: Option<&Bound<'py, PyAny>>,
+        end: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -69,8 +73,11 @@ impl AggregationQuery {
             zone,
             week_start,
             session,
+            windows,
             empty,
             keep,
+            start,
+            end,
             by,
             aggs,
             r#where,
@@ -184,7 +191,7 @@ pub(crate) fn aggregation_query<'py>(
 }
 
 /// Reads the options for aggregating push sources.
-fn options(
+pub(crate) fn options(
     sources: Option<&Bound<'_, PyAny>>,
     lateness: Option<&Bound<'_, PyAny>>,
     memory_limit: Option<&Bound<'_, PyAny>>,
@@ -205,7 +212,7 @@ impl Aggregate {
     #[new]
     #[pyo3(signature = (
         schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
-        session=None, empty=None, keep=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
+        session=None, windows=None, empty=None, keep=None, end=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -218,8 +225,10 @@ impl Aggregate {
         zone: Option<&str>,
         week_start: Option<&str>,
         session: Option<&Bound<'py, PyAny>>,
+        windows: Option<&Bound<'py, PyAny>>,
         empty: Option<&Bound<'py, PyAny>>,
         keep: Option<&Bound<'py, PyAny>>,
+        end: Option<&Bound<'py, PyAny>>,
         by: Option<&Bound<'py, PyAny>>,
         aggs: &Bound<'py, PyAny>,
         r#where: Option<&Bound<'py, PyAny>>,
@@ -230,7 +239,7 @@ impl Aggregate {
         memory_limit: Option<&Bound<'py, PyAny>>,
         digest: bool,
     ) -> PyResult<PyClassInitializer<Self>> {
-        let max_rows = None;
+        let (max_rows, start) = (None, None);
         let query = Arguments {
             on,
             size,
@@ -239,8 +248,11 @@ impl Aggregate {
             zone,
             week_start,
             session,
+            windows,
             empty,
             keep,
+            start,
+            end,
             by,
             aggs,
             r#where,
@@ -339,8 +351,11 @@ struct Arguments<'a, 'py> {
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
     session: Option<&'a Bound<'py, PyAny>>,
+    windows: Option<&'a Bound<'py, PyAny>>,
     empty: Option<&'a Bound<'py, PyAny>>,
     keep: Option<&'a Bound<'py, PyAny>>,
+    start: Option<&'a Bound<'py, PyAny>>,
+    end: Option<&'a Bound<'py, PyAny>>,
     by: Option<&'a Bound<'py, PyAny>>,
     aggs: &'a Bound<'py, PyAny>,
     r#where: Option<&'a Bound<'py, PyAny>>,
@@ -360,8 +375,11 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
         arguments.set_item("session", self.session)?;
+        arguments.set_item("windows", self.windows)?;
         arguments.set_item("empty", self.empty)?;
         arguments.set_item("keep", self.keep)?;
+        arguments.set_item("start", self.start)?;
+        arguments.set_item("end", self.end)?;
         arguments.set_item("by", self.by)?;
         arguments.set_item("aggs", self.aggs)?;
         arguments.set_item("where", self.r#where)?;
@@ -410,16 +428,88 @@ impl<'py> Arguments<'_, 'py> {
                 text => Some(Fills::Every(word("empty", &text, &FILLS)?)),
             },
         };
-        match (fills, keep) {
+        let time = |name: &str, given: Option<&Bound<'py, PyAny>>| {
+            given.map(|given| given_time(name, given)).transpose()
+        };
+        let (start, end) = (time("start", self.start)?, time("end", self.end)?);
+        let given = [("keep", keep.is_some()), ("start", start.is_some()), ("end", end.is_some())];
+        match (fills, given.into_iter().find(|(_, is_given)| *is_given)) {
             (None, None) => Ok(None),
-            (None, Some(_)) => Err(raise(Error::argument(
-                "keep needs empty, which adds windows without rows; add it, or leave keep out",
-            ))),
-            (Some(fills), keep) => Ok(Some(EmptyWindows { fills, keep })),
+            (None, Some((name, _))) => Err(raise(Error::argument(format!(
+                "{name} needs empty, which adds windows without rows; add it, or leave {name} out"
+            )))),
+            (Some(fills), _) => Ok(Some(EmptyWindows { fills, keep, start, end })),
         }
     }
 
+    /// Reads windows that are listed in a table.
+    fn listed_windows(&self, windows: &Bound<'py, PyAny>) -> PyResult<Windows> {
+        let given = [
+            ("size", self.size.is_some()),
+            ("advance", self.advance.is_some()),
+            ("offset", self.offset.is_some()),
+            ("zone", self.zone.is_some()),
+            ("week_start", self.week_start.is_some()),
+            ("session", self.session.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return Err(raise(Error::argument(format!(
+                "{name} cannot be combined with windows, which lists the start and end of each \
+                 window; leave one out"
+            ))));
+        }
+        let stop = Stop::default();
+        let rows = read("windows", windows, &stop)?;
+        let driver = Driver::new(1, stop);
+        let digest = |table: &Table| {
+            let mut digest = Digest::new(table.schema());
+            table.batches().iter().try_for_each(|batch| digest.add(batch, &driver))?;
+            Ok(digest.unordered())
+        };
+        let table = rows.table(&driver).map_err(raise)?;
+        let table = WindowTable::new(&table, &key_names(self.by)?, digest).map_err(raise)?;
+        Ok(Windows::Listed(Box::new(table)))
+    }
+
+    /// Reads windows that consist of a number of rows, if `size` or `advance` is such a number.
+    fn row_windows(&self) -> PyResult<Option<RowCounts>> {
+        let count = |given: Option<&Bound<'py, PyAny>>| match given {
+            None => Ok(None),
+            Some(given) => Ok::<_, PyErr>(row_count(given)?.map(|rows| rows as i64)),
+        };
+        let (size, advance) = (count(self.size)?, count(self.advance)?);
+        if size.is_none() && advance.is_none() {
+            return Ok(None);
+        }
+        let refuse = |message: String| Err(raise(Error::argument(message)));
+        if size.is_none() || advance.is_some() != self.advance.is_some() {
+            return refuse(
+                "size and advance must both be numbers of rows, or both be durations; write \
+                 size=tidegate.rows(20), advance=tidegate.rows(5)"
+                    .to_owned(),
+            );
+        }
+        let given = [
+            ("offset", self.offset.is_some()),
+            ("zone", self.zone.is_some()),
+            ("week_start", self.week_start.is_some()),
+            ("session", self.session.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            return refuse(format!(
+                "{name} cannot be combined with a number of rows as size; leave one out"
+            ));
+        }
+        Ok(size.map(|size| RowCounts { size, advance: advance.unwrap_or(size) }))
+    }
+
     fn windows(&self) -> PyResult<Windows> {
+        if let Some(windows) = self.windows {
+            return self.listed_windows(windows);
+        }
+        if let Some(rows) = self.row_windows()? {
+            return Ok(Windows::Rows(rows));
+        }
         match (self.size, self.session) {
             (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
                 size: length("size", size)?,
@@ -432,7 +522,7 @@ impl<'py> Arguments<'_, 'py> {
                     .transpose()?,
             }))),
             (None, None) => Err(PyTypeError::new_err(
-                "size: expected a duration, got None; give size or session",
+                "size: expected a duration, got None; give size, session or windows",
             )),
             (size, Some(gap)) => {
                 let given = [
@@ -466,11 +556,4 @@ fn length(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<Length> {
         return Length::parse(&text).map_err(named);
     }
     bound(argument, ob)?.map(Length::Fixed).ok_or_else(|| no_length(argument))
-}
-
-fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
-    match by {
-        Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
-        by => Ok(names("by", by)?.unwrap_or_default()),
-    }
 }

@@ -4,9 +4,9 @@ use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use tidegate::stream::{self, Operator, Parallelism, StreamOptions};
-use tidegate::{Bound as Length, Closed, Error, PartnerJoin};
+use tidegate::{Bound as Length, Error, PartnerJoin};
 
-use crate::inputs::arguments::{Argument, bound, end, name_pair, word};
+use crate::inputs::arguments::{Argument, CLOSED, bound, end, name_pair, word};
 use crate::interpreter::error::raise;
 use crate::interpreter::interrupt::detached;
 use crate::queries::join::{JoinRequest, Options, Sides, join_class, join_query, pairs};
@@ -144,11 +144,4 @@ const PARALLELISM: [(&str, Parallelism); 5] = [
     ("data", Parallelism::Data),
     ("hybrid", Parallelism::Hybrid),
     ("scale-oij", Parallelism::ScaleOij),
-];
-
-const CLOSED: [(&str, Closed); 4] = [
-    ("both", Closed::Both),
-    ("left", Closed::Left),
-    ("right", Closed::Right),
-    ("neither", Closed::Neither),
 ];

@@ -9,6 +9,7 @@
 //! | `join.rs` | the options that all joins accept, and the macros that declare them |
 //! | `interval_join.rs`, `window_join.rs`, `band_join.rs`, `asof_join.rs` | the query and the class of a join |
 //! | `overlap_join.rs` | the query for a join of tables |
+//! | `rolling.rs` | the query and the class for rolling windows |
 //! | `merge.rs` | the functions of `merge`, and the classes `Merge` and `MergeReader` |
 //! | `aggregate.rs` | the classes `AggregationQuery` and `Aggregate` |
 
@@ -21,5 +22,6 @@ pub(crate) mod merge;
 pub(crate) mod overlap_join;
 pub(crate) mod plan;
 pub(crate) mod query;
+pub(crate) mod rolling;
 pub(crate) mod tables;
 pub(crate) mod window_join;

@@ -3,12 +3,11 @@
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::PyTuple;
 use tidegate::stream::{self, Operator, StreamOptions};
 use tidegate::{Algorithm, Bound as Length, PartnerJoin, Window};
 
-use crate::inputs::arguments::{Argument, bound, name_pair, word};
+use crate::inputs::arguments::{Argument, bound, name_pair, row_count, word};
 use crate::interpreter::interrupt::detached;
 use crate::queries::join::{
     JoinRequest, Options, Sides, check_no_width, join_class, join_query, pairs,
@@ -115,9 +114,8 @@ pub(crate) fn windows(ob: &Bound<'_, PyAny>) -> PyResult<(Window, Window)> {
 
 /// Creates a window from a length of time or from `tidegate.rows(n)`.
 fn window(ob: &Bound<'_, PyAny>) -> PyResult<Window> {
-    static ROWS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    if ob.is_instance(ROWS.import(ob.py(), "tidegate.windows", "Rows")?)? {
-        return Ok(Window::Rows(ob.getattr("count")?.extract()?));
+    if let Some(rows) = row_count(ob)? {
+        return Ok(Window::Rows(rows as usize));
     }
     let wrong = || {
         PyTypeError::new_err(format!(

@@ -74,6 +74,8 @@ struct OpenKey {
     window: i64,
     /// The last window of the key, as far as is known.
     until: i64,
+    /// The first window of the key. Windows before the row have no previous value.
+    from: i64,
 }
 
 /// The rows of a result before their columns are built.
@@ -85,6 +87,8 @@ struct FilledRows {
     rows: Vec<u32>,
     /// Whether the window has no input rows.
     is_empty: Vec<bool>,
+    /// Whether the row from which the key is taken follows the window.
+    is_ahead: Vec<bool>,
 }
 
 /// What is known about the rows that follow in a table.
@@ -155,9 +159,29 @@ impl WindowFiller {
             found.push(filler.batch(&whole, rows, Some(&ahead))?);
             Ok(())
         };
+        self.open_from_start(&keys, &ahead);
         self.fill(&keys, &ahead.windows, Some(&ahead), &mut take)?;
         self.continue_to(i64::MAX, &mut take)?;
         Ok(found)
+    }
+
+    /// Opens every key that has its first row after the start of the grid, if there is one.
+    fn open_from_start(&mut self, keys: &RowKeys, ahead: &RowsAhead) {
+        let Some(start) = self.plan.start else { return };
+        let from = start
+            .checked_sub(1)
+            .map_or(i64::MIN, |before| self.windows.last_started(before).saturating_add(1));
+        let mut first: HashMap<&[u8], u32> = HashMap::new();
+        for row in (0..ahead.windows.len()).rev() {
+            first.insert(keys.of_row(row), row as u32);
+        }
+        let open = first.into_iter().filter_map(|(key, row)| {
+            let window = ahead.windows[row as usize];
+            (window > from).then(|| (key.into(), OpenKey { row, window, until: window, from }))
+        });
+        self.open = open.collect();
+        self.open.sort_by(|(a, _): &(KeyBytes, _), (b, _)| a.cmp(b));
+        self.next = from;
     }
 
     /// Returns the next rows of a stream, including rows for earlier windows without input rows. A
@@ -220,7 +244,8 @@ impl WindowFiller {
             .zip(windows)
             .map(|(row, window)| {
                 let until = self.kept_until(window);
-                (keys.of_row(row as usize).into(), OpenKey { row, window, until })
+                let key = OpenKey { row, window, until, from: window };
+                (keys.of_row(row as usize).into(), key)
             })
             .collect();
         let is_sorted = open.is_sorted_by(|(a, _), (b, _)| a < b);
@@ -259,13 +284,20 @@ impl WindowFiller {
 
     /// Returns the last window that is added for a key after a window with rows.
     fn kept_until(&self, window: i64) -> i64 {
-        match self.plan.keep {
+        let until = match self.plan.keep {
             None => window,
             Some(keep) => {
                 let (start, _) = self.windows.nth_window(window);
                 self.windows.last_started(start.saturating_add(keep)).max(window)
             }
-        }
+        };
+        until.max(self.last_of_grid())
+    }
+
+    /// Returns the last window that starts before the end of the grid, if there is one.
+    fn last_of_grid(&self) -> i64 {
+        let before = self.plan.end.and_then(|end| end.checked_sub(1));
+        before.map_or(i64::MIN, |before| self.windows.last_started(before))
     }
 
     /// Passes rows to `take`, each preceded by the rows for earlier windows without input rows.
@@ -286,11 +318,12 @@ impl WindowFiller {
                 let until = match ahead {
                     // Without `keep`, the windows of a key end with its last row.
                     Some(ahead) if self.plan.keep.is_none() => {
-                        ahead.windows[ahead.next[row] as usize]
+                        ahead.windows[ahead.next[row] as usize].max(self.last_of_grid())
                     }
                     _ => self.kept_until(window),
                 };
-                let key = OpenKey { row: first_row + row as u32, window, until };
+                let row_number = first_row + row as u32;
+                let key = OpenKey { row: row_number, window, until, from: window };
                 // The rows of a window are in key order, so the next key is usually close.
                 let bytes = keys.of_row(row);
                 at += self.open[at..known].iter().take_while(|(open, _)| **open < *bytes).count();
@@ -341,12 +374,14 @@ impl WindowFiller {
         let (start, end) = self.windows.nth_window(window);
         self.open.retain(|(_, key)| {
             // A day that a time zone has skipped contains no times.
-            let is_there = window <= key.until && (start < end || window == key.window);
+            let is_there =
+                (key.from..=key.until).contains(&window) && (start < end || window == key.window);
             if is_there {
                 filled.starts.push(start);
                 filled.ends.push(end);
                 filled.rows.push(key.row);
                 filled.is_empty.push(window != key.window);
+                filled.is_ahead.push(window < key.window);
             }
             window < key.until
         });
@@ -389,14 +424,19 @@ impl WindowFiller {
         for at in 2..2 + self.keys {
             columns.push(take(every.column(at), &rows, None)?);
         }
-        let is_there = filled.is_empty.iter().zip(&filled.rows);
-        let of_rows: UInt32Array =
-            is_there.map(|(is_empty, row)| (!is_empty).then_some(*row)).collect();
+        let only = |without: &[bool]| -> UInt32Array {
+            without
+                .iter()
+                .zip(&filled.rows)
+                .map(|(is_out, row)| (!is_out).then_some(*row))
+                .collect()
+        };
+        let (of_rows, known) = (only(&filled.is_empty), only(&filled.is_ahead));
         for (at, fill) in (2 + self.keys..).zip(&self.plan.fills) {
             let values = every.column(at);
             columns.push(match fill {
                 Fill::Null => take(values, &of_rows, None)?,
-                Fill::Last => take(values, &rows, None)?,
+                Fill::Last => take(values, &known, None)?,
                 Fill::Zero => {
                     let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
                     let zero = Scalar::new(cast(&zero, values.data_type())?);
@@ -422,7 +462,7 @@ impl WindowFiller {
         let start = |window: i64| self.windows.nth_window(window).0;
         let on_line = |at: usize| {
             let row = filled.rows[at];
-            let before = value(row)?;
+            let before = value(row).filter(|_| !filled.is_ahead[at])?;
             if !filled.is_empty[at] {
                 return Some(before);
             }

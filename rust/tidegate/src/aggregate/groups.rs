@@ -39,22 +39,49 @@ pub(crate) struct Groups {
     pub(crate) columns: Vec<Column>,
 }
 
-impl Groups {
-    /// Ranks the keys of a table with at least one row.
-    pub(crate) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
+/// Numbers for the keys of a table, in any order.
+struct GroupNumbers {
+    numbers: Pages<u32>,
+    /// One more than the largest number.
+    count: usize,
+    /// The smallest key, if a key's number is its distance from the smallest key.
+    smallest: Option<i64>,
+    /// The number of keys other than null.
+    distinct: usize,
+}
+
+impl GroupNumbers {
+    fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
         let keys = encode_groups(table, by, driver)?;
-        let (mut numbers, mut count) = (keys.right, keys.count);
+        let (mut numbers, distinct) = (keys.right, keys.count);
+        let mut count = distinct;
         if has_nulls(table, by) && by.len() == 1 {
             rewrite(&mut numbers, driver, |key| if key == NO_KEY { count as u32 } else { key })?;
             count += 1;
         }
-        if let (Some(smallest), [key]) = (keys.smallest, by)
-            && let Some(values) = values_from(
-                smallest,
-                keys.count,
-                count,
-                table.schema().field(key.right).data_type(),
-            )?
+        Ok(GroupNumbers { numbers, count, smallest: keys.smallest, distinct })
+    }
+}
+
+/// Returns a number for each row's key, and one more than the largest of these numbers. Rows have
+/// equal numbers if their keys are equal, where null is a key like any other.
+pub(crate) fn number_groups(
+    table: &Table,
+    by: &[KeyColumn],
+    driver: &Driver,
+) -> Result<(Pages<u32>, usize)> {
+    let GroupNumbers { numbers, count, .. } = GroupNumbers::new(table, by, driver)?;
+    Ok((numbers, count))
+}
+
+impl Groups {
+    /// Ranks the keys of a table with at least one row.
+    pub(crate) fn new(table: &Table, by: &[KeyColumn], driver: &Driver) -> Result<Self> {
+        let GroupNumbers { mut numbers, count, smallest, distinct } =
+            GroupNumbers::new(table, by, driver)?;
+        if let (Some(smallest), [key]) = (smallest, by)
+            && let Some(values) =
+                values_from(smallest, distinct, count, table.schema().field(key.right).data_type())?
         {
             return Ok(Groups { numbers, count, columns: vec![values] });
         }

@@ -105,6 +105,67 @@ impl Streams {
         })
     }
 
+    /// Returns the rows of all sources as one source, in merged order.
+    pub(crate) fn merged(self, driver: &Driver) -> Result<Self> {
+        if self.sources.len() == 1 {
+            return Ok(self);
+        }
+        let ts: Pages<i64> = Pages::copied(
+            &self.sources.iter().flat_map(|source| source.ts.iter().copied()).collect::<Vec<i64>>(),
+        );
+        // Rows with equal times stay in the order of their sources and positions.
+        let order = time_order(&ts, driver)?;
+        let rows: Vec<u32> = match &order {
+            None => (0..ts.len() as u32).collect(),
+            Some(order) => order.to_vec(),
+        };
+        let functions = self.sources.first().map_or(0, |source| source.masks.len());
+        let mask = |function: usize| {
+            let masks = || self.sources.iter().map(|source| (source, &source.masks[function]));
+            masks().any(|(_, mask)| mask.is_some()).then(|| {
+                let mut counted = Vec::with_capacity(ts.len());
+                for (source, mask) in masks() {
+                    let is_counted = |row| mask.as_ref().is_none_or(|mask| mask.contains(row));
+                    counted.extend((0..source.rows).map(is_counted));
+                }
+                let mut merged = BitSet::new(ts.len());
+                for (place, &row) in rows.iter().enumerate() {
+                    if counted[row as usize] {
+                        merged.insert(place);
+                    }
+                }
+                merged
+            })
+        };
+        let masks = (0..functions).map(mask).collect();
+        let table = match order {
+            None => self.table.clone(),
+            Some(_) => {
+                let every = (0..self.table.schema().fields().len()).collect();
+                let gathered =
+                    driver.map(every, |at: usize| Column::new(&self.table, at).gather(&rows))?;
+                let gathered = gathered.into_iter().collect::<Result<Vec<_>, _>>()?;
+                let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+                let schema = self.table.schema().clone();
+                let batch = RecordBatch::try_new_with_options(schema.clone(), gathered, &options)?;
+                Table::of_valid(self.table.name(), schema, vec![batch])?
+            }
+        };
+        let source = SortedSource {
+            name: self.table.name().to_owned(),
+            rows: rows.len(),
+            ts: Int64s::Own(gather_times(&ts, &rows)),
+            batches: 0..table.batches().len(),
+            masks,
+        };
+        Ok(Streams { sources: vec![source], table })
+    }
+
+    /// Returns the times of the rows of the only source.
+    pub(crate) fn times(&self) -> &[i64] {
+        &self.sources[0].ts
+    }
+
     /// Returns the rows in one table, in their original order.
     pub(crate) fn in_row_order(
         table: &Table,
@@ -113,7 +174,7 @@ impl Streams {
         driver: &Driver,
     ) -> Result<Self> {
         let used = of.columns();
-        let projected = project(table, &used)?;
+        let projected = table.projected(&used)?;
         let bits = |predicate: &Option<Predicate>| {
             let mask =
                 |predicate: &Predicate| mask(&projected, &used, predicate, Origin::Left, driver);
@@ -191,7 +252,7 @@ fn in_order(table: &Table, ts: Int64s, of: &TablePlan, driver: &Driver) -> Resul
     let chosen_ts = chosen.as_ref().map(|rows| gather_times(&ts, rows));
     let order = time_order(chosen_ts.as_deref().unwrap_or(&ts), driver)?;
     let rows: Pages<u32> = match (order, chosen) {
-        (None, None) => return Ok((ts, project(table, &used)?)),
+        (None, None) => return Ok((ts, table.projected(&used)?)),
         (None, Some(rows)) => pages(rows.into_iter()),
         (Some(order), None) => order,
         (Some(order), Some(rows)) => pages(order.iter().map(|place| rows[*place as usize])),
@@ -210,15 +271,6 @@ fn gather_times(ts: &[i64], rows: &[u32]) -> Pages<i64> {
 
 fn pages(rows: impl ExactSizeIterator<Item = u32>) -> Pages<u32> {
     Pages::collect(rows)
-}
-
-fn project(table: &Table, columns: &[usize]) -> Result<Table> {
-    let batches = table
-        .batches()
-        .iter()
-        .map(|batch| batch.project(columns))
-        .collect::<Result<Vec<_>, _>>()?;
-    Table::of_valid(table.name(), Arc::new(table.schema().project(columns)?), batches)
 }
 
 /// Returns the columns of [`FunctionsPlan::read`], with their types.

@@ -7,9 +7,12 @@ use tidegate_operators::aggregate::{
     Page, Window, WindowRows, WindowValues, aggregate, aggregate_sessions,
 };
 use tidegate_operators::driver::Driver;
+use tidegate_structures::memory::pages::Pages;
 use tidegate_sync::{Counter, Stop};
 
 use super::join::room_for;
+use super::listed_windows::listed_windows;
+use super::row_windows::{RowProgress, RowWindows, row_windows};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::fill::WindowFiller;
 use crate::aggregate::groups::Groups;
@@ -18,8 +21,8 @@ use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
-use crate::query::aggregate::Aggregation;
 use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
+use crate::query::aggregate::{Aggregation, Windows};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
@@ -43,8 +46,12 @@ impl Ends {
     pub(crate) const ALL: Ends = Ends { after: None, upto: None };
 
     fn has(self, window: &Window) -> bool {
-        self.after.is_none_or(|after| window.end > after)
-            && self.upto.is_none_or(|upto| window.end <= upto)
+        self.has_end(window.end)
+    }
+
+    /// Returns whether the windows with this end are selected.
+    pub(super) fn has_end(self, end: i64) -> bool {
+        self.after.is_none_or(|after| end > after) && self.upto.is_none_or(|upto| end <= upto)
     }
 }
 
@@ -58,12 +65,24 @@ pub(crate) struct ResultPart<N> {
     pub(crate) open_from: Option<i64>,
 }
 
+impl<N> ResultPart<N> {
+    /// Returns rows for windows that are listed in a table. Nothing is noted about their pages.
+    fn of_list(batch: RecordBatch, note: &impl Fn(&Page) -> N) -> Self {
+        let nothing =
+            Page { rows: 0, windows: Vec::new(), keys: Pages::default(), columns: Vec::new() };
+        ResultPart { batch, noted: note(&nothing), open_from: None }
+    }
+}
+
 impl Aggregation {
     /// Aggregates the rows in all tables.
     pub fn run(&self, tables: Vec<Table>, stop: Stop) -> Result<Vec<RecordBatch>> {
         let driver = Driver::new(self.threads, stop);
         let names: Vec<(String, SchemaRef)> =
             tables.iter().map(|table| (table.name().to_owned(), table.schema().clone())).collect();
+        if matches!(self.windows, Windows::Rows(_)) {
+            return Ok(self.run_on_rows(&driver, tables, None, None)?.batches);
+        }
         let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;
         let batches: Vec<RecordBatch> = parts.into_iter().map(|part| part.batch).collect();
         if self.empty.is_none() || batches.is_empty() {
@@ -80,6 +99,35 @@ impl Aggregation {
             count: Counter::new(0),
         };
         filler.table(&batches, &driver, &|more| rows.announce(more))
+    }
+
+    /// Like [`run`](Self::run), but for windows that consist of rows. `progress` is given for the
+    /// rows of a stream, which are one table in merged order.
+    pub(crate) fn run_on_rows(
+        &self,
+        driver: &Driver,
+        tables: Vec<Table>,
+        progress: Option<RowProgress<'_>>,
+        faults: Option<&Faults>,
+    ) -> Result<RowWindows> {
+        let schemas: Vec<(String, &Schema)> =
+            tables.iter().map(|table| (table.name().to_owned(), &**table.schema())).collect();
+        let plan = AggregatePlan::new(self, &schemas)?;
+        let plan = match faults {
+            None => plan,
+            Some(faults) => plan.noting(faults),
+        };
+        let WindowSpan::Rows(counts) = plan.span else {
+            return Err(Error::bug("these windows do not consist of rows"));
+        };
+        let streams = Streams::new(&tables, &plan, driver)?;
+        drop(tables);
+        if streams.table.rows() == 0 {
+            return Ok(RowWindows::default());
+        }
+        let streams = streams.merged(driver)?;
+        let results = self.result_rows(&plan, driver);
+        row_windows(counts, &plan, &streams, progress, &results, driver)
     }
 
     /// Like [`run`](Self::run), but only for windows that end within a given range. `note` is
@@ -108,6 +156,13 @@ impl Aggregation {
         if streams.table.rows() == 0 {
             return Ok(Vec::new());
         }
+        if let WindowSpan::Listed(windows) = &plan.span {
+            let streams = streams.merged(driver)?;
+            let results = self.result_rows(&plan, driver);
+            let order = (ends, faults.is_some());
+            let found = listed_windows(windows, &plan, &streams, order, &results, driver)?;
+            return Ok(found.into_iter().map(|batch| ResultPart::of_list(batch, &note)).collect());
+        }
         streams.check_windows(&plan)?;
         let groups = (!plan.by.is_empty())
             .then(|| Groups::new(&streams.table, &plan.by, driver))
@@ -117,13 +172,7 @@ impl Aggregation {
         let key_count = groups.as_ref().map_or(1, |groups| groups.count);
         let values = FunctionValues::of_tables(&plan.functions, &streams, &columns);
         let output = Output::new(&plan, groups.as_ref(), values);
-        let rows = ResultRows {
-            driver,
-            most: self.max_rows.unwrap_or(u64::MAX),
-            // The columns of a row, and the memory that threads need to produce it.
-            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
-            count: Counter::new(0),
-        };
+        let rows = self.result_rows(&plan, driver);
         let announce = |more: usize| rows.announce(more);
         let all_values = columns.all_values();
         let in_order = (!all_values.is_empty())
@@ -152,6 +201,9 @@ impl Aggregation {
         let aggregates = columns.aggregates();
         let design = self.algorithm.and_then(multiway_design);
         let parts = match (&plan.span, design) {
+            (WindowSpan::Rows(_) | WindowSpan::Listed(_), _) => {
+                return Err(Error::bug("windows of rows are not windows of time"));
+            }
             (WindowSpan::Sessions(gap), _) => {
                 aggregate_sessions(&sources, key_count, *gap, &aggregates, driver, announce, take)
             }
@@ -174,8 +226,21 @@ impl Aggregation {
     }
 }
 
+impl Aggregation {
+    /// Returns a counter for the rows of a result.
+    fn result_rows<'a>(&self, plan: &AggregatePlan, driver: &'a Driver) -> ResultRows<'a> {
+        ResultRows {
+            driver,
+            most: self.max_rows.unwrap_or(u64::MAX),
+            // The columns of a row, and the memory that threads need to produce it.
+            row_bytes: (plan.schema.fields().len() + 3) * size_of::<i64>(),
+            count: Counter::new(0),
+        }
+    }
+}
+
 /// Counts a result's rows before they are built.
-struct ResultRows<'a> {
+pub(super) struct ResultRows<'a> {
     driver: &'a Driver,
     most: u64,
     row_bytes: usize,
@@ -184,7 +249,7 @@ struct ResultRows<'a> {
 
 impl ResultRows<'_> {
     /// Counts further rows. Fails if there are too many rows or if the rows do not fit in memory.
-    fn announce(&self, more: usize) -> Result<()> {
+    pub(super) fn announce(&self, more: usize) -> Result<()> {
         self.driver.check()?;
         let before = self.count.add(more);
         let all = before + more;

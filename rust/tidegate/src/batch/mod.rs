@@ -6,9 +6,12 @@
 //! | `interval.rs`, `asof.rs`, `window.rs`, `band/`, `overlap.rs` | find the pairs of each join |
 //! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
+//! | `listed_windows.rs` | windows that are listed in a table |
+//! | `row_windows.rs` | windows that consist of a number of rows |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
 //! | `partners.rs` | aggregates of each left row's partners |
+//! | `rolling.rs` | the rows in rolling windows |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, which are built before the reader requests them |
@@ -21,9 +24,12 @@ mod condition;
 pub(crate) mod index;
 mod interval;
 pub(crate) mod join;
+mod listed_windows;
 mod overlap;
 mod partners;
+pub(crate) mod rolling;
 mod row_ends;
+pub(crate) mod row_windows;
 mod sides;
 mod sliding;
 mod window;

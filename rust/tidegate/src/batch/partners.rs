@@ -17,8 +17,7 @@ use tidegate_operators::rows::Interval;
 use tidegate_sync::Stop;
 
 use super::join::{Candidates, FoundPairs, Join};
-use super::sides::{TableSides, take_one_sided};
-use crate::Result;
+use super::sides::{OneTable, TableSides, take_one_sided};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::streams::Streams;
 use crate::aggregate::values::FunctionValues;
@@ -28,6 +27,7 @@ use crate::columns::time::Int64s;
 use crate::query::aggregate::plan::Span;
 use crate::query::options::JoinPlan;
 use crate::query::partners::{PartnerAggregation, PartnerJoin, PartnersPlan};
+use crate::{Error, Result};
 
 /// The partners that a join found in two tables.
 pub(super) struct FoundPartners {
@@ -50,14 +50,22 @@ pub(super) enum PartnerPlaces {
 /// partners are found when they are requested.
 #[derive(Debug)]
 pub(super) struct TimedPartners {
-    sides: TableSides,
+    sides: PartnerSides,
     interval: Interval,
     with_prevailing: bool,
     found: OnceLock<Partners>,
 }
 
+/// The times and keys of left rows and of their possible partners.
+#[derive(Debug)]
+enum PartnerSides {
+    Two(TableSides),
+    One(OneTable),
+}
+
 impl TimedPartners {
     pub(super) fn new(sides: TableSides, interval: Interval, with_prevailing: bool) -> Self {
+        let sides = PartnerSides::Two(sides);
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::new() }
     }
 
@@ -68,16 +76,43 @@ impl TimedPartners {
         with_prevailing: bool,
         partners: Partners,
     ) -> Self {
+        let sides = PartnerSides::Two(sides);
         TimedPartners { sides, interval, with_prevailing, found: OnceLock::from(partners) }
+    }
+
+    /// Returns the partners of a table's rows among the rows of the same table.
+    pub(super) fn within(table: OneTable, interval: Interval) -> Self {
+        let sides = PartnerSides::One(table);
+        TimedPartners { sides, interval, with_prevailing: false, found: OnceLock::new() }
+    }
+
+    /// Removes the keys of left rows that are not in `kept`, so these rows have no partners.
+    fn keep_left(&mut self, kept: &BitSet) -> Result<()> {
+        match &mut self.sides {
+            PartnerSides::Two(sides) => sides.keep_left(kept),
+            PartnerSides::One(_) => return Err(Error::bug("one table has no condition on pairs")),
+        }
+        Ok(())
+    }
+
+    /// Returns the times of left rows, unless they are those of right rows, and of right rows.
+    fn into_times(self) -> (Option<Int64s>, Int64s) {
+        match self.sides {
+            PartnerSides::Two(sides) => (Some(sides.left), sides.right),
+            PartnerSides::One(table) => (None, table.ts),
+        }
     }
 
     /// Returns the columns that determine which right rows are partners.
     fn columns(&self) -> PartnerColumns<'_> {
-        let (left, right) = self.sides.columns();
+        let ((left, right), key_count) = match &self.sides {
+            PartnerSides::Two(sides) => (sides.columns(), sides.key_count()),
+            PartnerSides::One(table) => (table.columns(), table.key_count),
+        };
         PartnerColumns {
             left,
             right,
-            key_count: self.sides.key_count(),
+            key_count,
             interval: &self.interval,
             with_prevailing: self.with_prevailing,
         }
@@ -100,7 +135,7 @@ impl TimedPartners {
 
     /// The number of left rows.
     pub(super) fn left_rows(&self) -> usize {
-        self.sides.left.len()
+        self.columns().left.ts.len()
     }
 
     /// Returns up to `rows` left rows, beginning at `start`, that together have at most `most`
@@ -124,6 +159,8 @@ impl TimedPartners {
 pub(super) struct PartnerResults {
     plan: PartnersPlan,
     keeps_all: bool,
+    /// True if partners are rows of the same table.
+    is_of_one: bool,
     /// The right rows, in their original order.
     right: Streams,
     columns: Columns,
@@ -170,7 +207,7 @@ impl PartnerAggregation {
         match self.find_in_index(left, right, &driver)? {
             Some((partners, found)) => {
                 let tables = (left, &partners);
-                self.start_with(found, tables, right.schema(), None, None, driver)
+                self.start_found(found, tables, right.schema(), None, None, driver)
             }
             None => self.start_on(left, right, None, None, driver),
         }
@@ -199,7 +236,7 @@ impl PartnerAggregation {
                 let found = join.partners(left, &right, self.are_counts(), driver)?;
                 Ok(Some((right, found)))
             }
-            PartnerJoin::Band(_) => Ok(None),
+            PartnerJoin::Band(_) | PartnerJoin::Rolling(_) => Ok(None),
         }
     }
 
@@ -220,14 +257,15 @@ impl PartnerAggregation {
             PartnerJoin::Window(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Band(join) => join.partners(left, right, &driver)?,
             PartnerJoin::Overlap(join) => join.partners(left, right, self.are_counts(), &driver)?,
+            PartnerJoin::Rolling(rolling) => rolling.partners(right, &driver)?,
         };
-        self.start_with(found, (left, right), right.schema(), before, faults, driver)
+        self.start_found(found, (left, right), right.schema(), before, faults, driver)
     }
 
-    /// Like [`start_on`](Self::start_on), but the partners have already been found. The right table
+    /// Aggregates partners that have been found; see [`start_on`](Self::start_on). The right table
     /// only needs values in the columns that functions and conditions read. `schema` contains the
     /// types of all right columns.
-    fn start_with(
+    pub(super) fn start_found(
         &self,
         found: FoundPartners,
         (left, right): (&Table, &Table),
@@ -253,13 +291,13 @@ impl PartnerAggregation {
                 match take_one_sided(&mut join, (left, right), &driver)? {
                     None => {
                         let matches = timed.find_matches(&driver)?;
-                        order = Some(timed.sides.right);
-                        left_times = Some(timed.sides.left);
+                        let (of_left, of_right) = timed.into_times();
+                        (order, left_times) = (Some(of_right), of_left);
                         (None, FoundPairs { key_method, candidates: Candidates::runs(matches) })
                     }
                     Some([of_left, of_right]) => {
                         if let Some(kept) = &of_left {
-                            timed.sides.keep_left(kept);
+                            timed.keep_left(kept)?;
                         }
                         counted = of_right;
                         let candidates = Candidates::runs(Matches::none());
@@ -276,6 +314,7 @@ impl PartnerAggregation {
         let aggregation = PartnerResults {
             plan,
             keeps_all: self.keeps_all,
+            is_of_one: self.rolling().is_some(),
             right: streams,
             columns,
             counted,
@@ -359,7 +398,7 @@ impl PartnerResults {
     fn spans(&self, left: Range<usize>) -> Vec<Span> {
         let timed = self.plan.timed.expect("a function weights values by time");
         let ts = match (&self.partners, &self.left_times) {
-            (Some(partners), _) => &partners.sides.left,
+            (Some(partners), _) => partners.columns().left.ts,
             (None, Some(ts)) => ts,
             (None, None) => unreachable!("intervals have the same length"),
         };
@@ -376,10 +415,11 @@ impl PartnerResults {
         let outputs = self.plan.functions.outputs.len();
         let counts = found.drain(outputs..).next();
         let fields = &self.plan.schema.fields()[self.plan.schema.fields().len() - outputs..];
+        let name = if self.is_of_one { "row" } else { "left row" };
         let place = |row: usize| match (left.start + row, self.before) {
-            (row, None) => format!("for left row {row} (from 0)"),
+            (row, None) => format!("for {name} {row} (from 0)"),
             (row, Some(before)) => {
-                format!("for left row {} (from 0, in merged order)", before + row as u64)
+                format!("for {name} {} (from 0, in merged order)", before + row as u64)
             }
         };
         let spans = || self.spans(left.clone());

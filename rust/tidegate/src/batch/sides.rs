@@ -1,5 +1,7 @@
 //! The times and keys of two tables, and the rows that satisfy a condition.
 
+use std::ops::Range;
+
 use tidegate_operators::driver::Driver;
 use tidegate_operators::matches::BitSet;
 use tidegate_operators::order::JoinColumns;
@@ -47,6 +49,28 @@ pub(super) fn take_one_sided(
         predicate.map(|predicate| mask(table, &every, &predicate, side, driver)).transpose()
     };
     Ok(Some([rows(left, of_left, Origin::Left)?, rows(right, of_right, Origin::Right)?]))
+}
+
+/// The columns of one table whose rows match other rows of the same table.
+#[derive(Debug)]
+pub(super) struct OneTable {
+    /// The times, or other numbers by which the rows of a key are sorted.
+    pub(super) ts: Int64s,
+    pub(super) keys: Option<Pages<u32>>,
+    pub(super) key_count: usize,
+    /// The rows that have results.
+    pub(super) left: Range<usize>,
+}
+
+impl OneTable {
+    /// Returns the columns of the rows that have results, and those of all rows.
+    pub(super) fn columns(&self) -> (JoinColumns<'_>, JoinColumns<'_>) {
+        let of = |rows: Range<usize>| JoinColumns {
+            ts: &self.ts[rows.clone()],
+            keys: self.keys.as_ref().map(|keys| &keys[rows]),
+        };
+        (of(self.left.clone()), of(0..self.ts.len()))
+    }
 }
 
 /// The columns of two tables that determine which rows match.

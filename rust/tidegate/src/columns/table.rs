@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
@@ -168,6 +169,28 @@ impl Table {
             (first, rest) = (end, later);
         }
         Table::of_valid(self.name.clone(), self.schema.clone(), batches)
+    }
+
+    /// Returns a range of the table's rows, which share the table's memory.
+    pub(crate) fn sliced(&self, rows: Range<usize>) -> Result<Table> {
+        let mut batches = Vec::new();
+        let mut first = 0;
+        for batch in &self.batches {
+            let end = first + batch.num_rows();
+            let (start, stop) = (rows.start.max(first), rows.end.min(end));
+            if start < stop {
+                batches.push(batch.slice(start - first, stop - start));
+            }
+            first = end;
+        }
+        Table::of_valid(self.name.clone(), self.schema.clone(), batches)
+    }
+
+    /// Returns the table with only these columns.
+    pub(crate) fn projected(&self, columns: &[usize]) -> Result<Table> {
+        let batches = self.batches.iter().map(|batch| batch.project(columns));
+        let schema = Arc::new(self.schema.project(columns)?);
+        Table::of_valid(self.name.clone(), schema, batches.collect::<Result<_, _>>()?)
     }
 
     /// Converts a row number to a batch number and the row's position in that batch.

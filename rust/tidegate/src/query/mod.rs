@@ -8,6 +8,7 @@
 //! | `options.rs` | the options that all joins have |
 //! | `aggregate/` | the aggregation: its functions, including user-defined ones, and its plan |
 //! | `partners.rs` | aggregates of each left row's partners in a join |
+//! | `rolling.rs` | the window of each row in a table |
 //! | `output.rs` | the names and types of the result's columns |
 //! | `plan.rs` | the columns that a query reads and returns, as seen from Python |
 //! | `result_windows.rs` | the windows of an aggregation, as seen from Python |
@@ -25,4 +26,5 @@ pub(crate) mod partners;
 pub(crate) mod plan;
 pub(crate) mod published;
 pub(crate) mod result_windows;
+pub(crate) mod rolling;
 pub(crate) mod window;

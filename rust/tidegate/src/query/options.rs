@@ -59,6 +59,20 @@ impl JoinOptions {
             KeyColumn::new(l, left.field(l), r, right.field(r))
         };
         let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
+        self.plan_with(keys, left, right)
+    }
+
+    /// Returns the plan for a table that is joined with itself. Messages refer to it as `name`.
+    pub(crate) fn plan_of_one(&self, name: &str, schema: &Schema) -> Result<JoinPlan> {
+        let names = Names::new(schema);
+        let key = |(key, _): &(String, String)| {
+            KeyColumn::of_group(names.column(name, key, "by")?, schema)
+        };
+        let keys = self.by.iter().map(key).collect::<Result<Vec<_>>>()?;
+        self.plan_with(keys, schema, schema)
+    }
+
+    fn plan_with(&self, keys: Vec<KeyColumn>, left: &Schema, right: &Schema) -> Result<JoinPlan> {
         let predicate =
             self.predicate.as_ref().map(|expr| Predicate::bind(expr, left, right)).transpose()?;
         let shape = Shape {

@@ -15,6 +15,7 @@ use super::interval::{IntervalEnds, IntervalJoin};
 use super::options::{JoinOptions, JoinPlan};
 use super::overlap::{OF_PAIRS, OverlapJoin};
 use super::plan::QueryPlan;
+use super::rolling::{RollingWindows, TABLE};
 use super::window::{Window, WindowJoin, WindowPlan};
 use crate::columns::expression::Predicate;
 use crate::columns::metadata::of_partners;
@@ -93,6 +94,8 @@ pub enum PartnerJoin {
     Band(BandJoin),
     /// The right rows whose intervals overlap.
     Overlap(OverlapJoin),
+    /// The rows in the window that ends at a row. Both sides are the same table.
+    Rolling(RollingWindows),
 }
 
 /// The plan for aggregating partners.
@@ -158,6 +161,7 @@ impl PartnerAggregation {
             PartnerJoin::Window(join) => join.pairs(),
             PartnerJoin::Band(join) => join.pairs(),
             PartnerJoin::Overlap(join) => join.pairs(),
+            PartnerJoin::Rolling(rolling) => rolling.pairs(),
         }
     }
 
@@ -211,7 +215,10 @@ impl PartnerAggregation {
     pub fn row_ends(&self) -> [bool; 2] {
         match &self.join {
             PartnerJoin::Interval { join, .. } => join.row_ends(),
-            PartnerJoin::Window(_) | PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => [false; 2],
+            PartnerJoin::Window(_)
+            | PartnerJoin::Band(_)
+            | PartnerJoin::Overlap(_)
+            | PartnerJoin::Rolling(_) => [false; 2],
         }
     }
 
@@ -222,6 +229,7 @@ impl PartnerAggregation {
             PartnerJoin::Window(join) => &join.options,
             PartnerJoin::Band(join) => &join.options,
             PartnerJoin::Overlap(join) => &join.options,
+            PartnerJoin::Rolling(rolling) => &rolling.options,
         }
     }
 
@@ -236,7 +244,8 @@ impl PartnerAggregation {
         timed: Option<&TimedInterval>,
         right: &Schema,
     ) -> Result<(FunctionsPlan, InputPlan)> {
-        FunctionsPlan::of_table(&self.aggregates, timed.map(|timed| timed.unit), "right", right)
+        let name = if self.rolling().is_some() { TABLE } else { "right" };
+        FunctionsPlan::of_table(&self.aggregates, timed.map(|timed| timed.unit), name, right)
     }
 
     /// Returns the plan for the aggregates, given both schemas and the schema of the result's left
@@ -253,9 +262,10 @@ impl PartnerAggregation {
         let mut names = HashSet::with_capacity(fields.len());
         for field in &fields {
             if !names.insert(field.name()) {
+                let column = if self.rolling().is_some() { "column" } else { "left column" };
                 return Err(Error::schema(format!(
                     "the result would have two columns `{}`; rename the aggregate, or leave the \
-                     left column out of columns",
+                     {column} out of columns",
                     shown(field.name())
                 )));
             }
@@ -363,6 +373,9 @@ impl PartnerAggregation {
                     "rows with a start and an end can only be joined as tables",
                 ));
             }
+            PartnerJoin::Rolling(_) => {
+                return Err(Error::bug("rolling windows have their own operator"));
+            }
         };
         let schema = self.plan(&join.schema, (left, right))?.schema;
         let of_pairs = join.predicate.as_ref().is_some_and(|both| both.by_side().is_none());
@@ -385,6 +398,14 @@ impl PartnerAggregation {
         })
     }
 
+    /// Returns the rolling windows, if partners are the rows in these windows.
+    pub(crate) fn rolling(&self) -> Option<&RollingWindows> {
+        match &self.join {
+            PartnerJoin::Rolling(rolling) => Some(rolling),
+            _ => None,
+        }
+    }
+
     /// Returns whether the partners are only counted.
     pub(crate) fn are_counts(&self) -> bool {
         let is_count = |one: &Aggregate| {
@@ -402,7 +423,7 @@ impl PartnerAggregation {
     }
 
     /// Returns the lines of the explanation that name the functions and mention the prevailing row.
-    fn describe(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn describe(&self) -> impl Iterator<Item = String> {
         let aggregates: Vec<String> = self.aggregates.iter().map(show).collect();
         let prevailing = match self.join {
             PartnerJoin::Interval { with_prevailing: true, .. } => Some(
@@ -440,6 +461,11 @@ impl PartnerAggregation {
                 "the rows that start before the end, minus the rows that end before the start: two \
                  lookups per left row, regardless of the number of partners"
             }
+            (PartnerJoin::Rolling(_), _) => {
+                "a suffix of one pane and a prefix of the next, which have the length of the \
+                 window: one combination per row and function, regardless of the number of rows in \
+                 the window"
+            }
             (join, _) if join.looks_at_pairs() => {
                 "partners are added one by one; no pairs are built"
             }
@@ -452,7 +478,8 @@ impl PartnerAggregation {
         lines.push(format!("  fold       {fold}"));
         lines.extend(plan.functions.explain_all_values(is_scanned));
         let columns = plan.schema.fields().len();
-        lines.push(format!("  output     {columns} columns, in left row order"));
+        let order = if self.rolling().is_some() { "row order" } else { "left row order" };
+        lines.push(format!("  output     {columns} columns, in {order}"));
         lines.join("\n")
     }
 }
@@ -476,6 +503,7 @@ impl PartnerJoin {
             PartnerJoin::Interval { join, .. } => join.has_row_ends(),
             PartnerJoin::Window(join) => matches!(join.window.0, Window::Rows(_)),
             PartnerJoin::Band(_) | PartnerJoin::Overlap(_) => true,
+            PartnerJoin::Rolling(_) => false,
         }
     }
 
@@ -485,6 +513,7 @@ impl PartnerJoin {
             PartnerJoin::Window(join) => &mut join.options,
             PartnerJoin::Band(join) => &mut join.options,
             PartnerJoin::Overlap(join) => &mut join.options,
+            PartnerJoin::Rolling(rolling) => &mut rolling.options,
         }
     }
 
@@ -494,6 +523,7 @@ impl PartnerJoin {
             PartnerJoin::Window(join) => join.query_plan(left, right),
             PartnerJoin::Band(join) => join.query_plan(left, right),
             PartnerJoin::Overlap(join) => join.query_plan(left, right),
+            PartnerJoin::Rolling(rolling) => rolling.query_plan(left),
         }
     }
 }

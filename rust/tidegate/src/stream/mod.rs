@@ -15,6 +15,8 @@
 //! | `operator/` | the operator: its main loop, polls and snapshots |
 //! | `tactic.rs`, `explanation.rs` | one step of a kind of operator; its explanation |
 //! | `recomputation.rs` | the tactic that keeps rows, and computes results with the code for tables |
+//! | `numbered_rows.rs` | kept rows, some of which are numbered within their keys |
+//! | `rolling.rs` | the operator for rolling windows |
 //! | `options.rs` | the options of joins |
 //! | `memory.rs` | the memory limit, and the bytes that count toward it |
 //! | `times.rs` | the times of results, for an operator that processes them further |
@@ -33,12 +35,14 @@ mod join;
 mod lateness;
 mod memory;
 mod merge;
+mod numbered_rows;
 mod operator;
 mod options;
 mod outcome;
 mod partners;
 mod readers;
 mod recomputation;
+mod rolling;
 mod sides;
 mod state;
 mod tactic;
@@ -58,6 +62,7 @@ pub use options::StreamOptions;
 pub use outcome::{Figure, Poll, Stats, Step, WaitingRows};
 pub use partners::partner_aggregates;
 pub use readers::ResultReader;
+pub use rolling::rolling;
 pub use times::{ResultTime, ResultTimes};
 
 pub use tidegate_operators::rows::Side;

@@ -63,10 +63,18 @@ impl ResultTimes {
     pub(super) fn of_windows(span: &WindowSpan, unit: Unit) -> Self {
         let start = match span {
             WindowSpan::Windows(windows) => Some(windows.longest()),
-            WindowSpan::Sessions(_) => None,
+            WindowSpan::Sessions(_) | WindowSpan::Listed(_) => None,
+            // The last window of a key is emitted long after its rows.
+            WindowSpan::Rows(_) => return Self::unbounded(unit),
         };
         let (columns, lags) = ([Some(0), Some(1)], [start, Some(0)]);
         ResultTimes { unit, columns, lags, is_alone: false, in_order: true }
+    }
+
+    /// Returns the times of windows that may be emitted long after their rows.
+    fn unbounded(unit: Unit) -> Self {
+        let columns = [Some(0), Some(1)];
+        ResultTimes { unit, columns, lags: [None, None], is_alone: true, in_order: false }
     }
 
     /// Returns the times of pairs that match within this interval.

@@ -75,6 +75,12 @@ impl ZoneOffsets {
         self.from.iter().copied().zip(self.offsets.iter().copied())
     }
 
+    /// Returns the first time at which clocks have reached a local time. Both are in seconds.
+    pub fn instant_of(&self, local: i64) -> i64 {
+        let first = self.first_time(local.into(), 1);
+        first.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
     /// Returns the difference between the largest and the smallest offset.
     fn spread(&self) -> i64 {
         let most = self.offsets.iter().max().expect("there is an offset");

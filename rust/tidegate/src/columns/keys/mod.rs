@@ -31,7 +31,7 @@ mod numbering;
 mod types;
 mod words;
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Schema};
 use tidegate_operators::driver::Driver;
 use tidegate_sync::Stop;
 
@@ -81,6 +81,19 @@ impl KeyColumn {
         Ok(KeyColumn { left, right, common })
     }
 
+    /// Returns a column by which the rows of one table are grouped.
+    pub(crate) fn of_group(at: usize, schema: &Schema) -> Result<Self> {
+        let field = schema.field(at);
+        KeyColumn::new(at, field, at, field).map_err(|_| {
+            Error::schema(format!(
+                "by: column `{}` is {}, which cannot be a key; {}",
+                field.name(),
+                TypeName(field.data_type()),
+                mend_one(field.data_type())
+            ))
+        })
+    }
+
     /// Returns the type to which the values of both sides are converted for comparison.
     pub(crate) fn common_type(&self) -> &DataType {
         &self.common
@@ -110,7 +123,7 @@ fn mend(left: &DataType, right: &DataType) -> String {
 }
 
 /// Returns advice on how to turn a column that cannot be used as a key into one that can.
-pub(crate) fn mend_one(given: &DataType) -> &'static str {
+fn mend_one(given: &DataType) -> &'static str {
     if is_span(given) { "cast it to integers or to strings" } else { KEY_TYPES }
 }
 

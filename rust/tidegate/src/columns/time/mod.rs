@@ -24,3 +24,4 @@ pub(crate) use values::{
     Int64s, as_int64, both_times, chunk_times, from_int64, is_int64, scale, times, times_in_order,
     times_or_nulls,
 };
+pub use zone::instants_of;

@@ -75,6 +75,13 @@ impl Zone {
     }
 }
 
+/// Returns the first times at which the clocks of a time zone have reached these local times. All
+/// times are in seconds since the epoch.
+pub fn instants_of(zone: &str, local: &[i64]) -> Result<Vec<i64>> {
+    let zone = Zone::named(zone)?;
+    Ok(local.iter().map(|&local| zone.offsets.instant_of(local)).collect())
+}
+
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)

@@ -19,6 +19,56 @@ pub struct EmptyWindows {
     pub fills: Fills,
     /// How long windows continue after a key's last window with rows.
     pub keep: Option<Bound>,
+    /// The time from which every key has windows.
+    pub start: Option<GivenTime>,
+    /// The time before which every key has windows.
+    pub end: Option<GivenTime>,
+}
+
+/// A time that the caller gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenTime {
+    /// An integer in the unit of the time column.
+    Steps(i64),
+    /// A date or a time, in nanoseconds since the epoch.
+    Nanoseconds {
+        /// The number of nanoseconds.
+        since_epoch: i128,
+        /// Whether the time has a time zone.
+        is_zoned: bool,
+    },
+}
+
+impl GivenTime {
+    /// Returns the time in steps of a unit, rounded up, for a time column with this field.
+    fn in_steps(self, name: &str, field: &Field, unit: Unit) -> Result<i64> {
+        let refuse = |what: &str, next: &str| {
+            Err(Error::schema(format!(
+                "{name} is {what}, but column `{}` is {}; {next}",
+                field.name(),
+                TypeName(field.data_type())
+            )))
+        };
+        let column_is_zoned = matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
+        let (amount, step) = match (self, unit) {
+            (GivenTime::Steps(steps), _) => return Ok(steps),
+            (GivenTime::Nanoseconds { .. }, Unit::Integer) => {
+                return refuse("a time", "give an integer in its unit");
+            }
+            (GivenTime::Nanoseconds { is_zoned: true, .. }, _) if !column_is_zoned => {
+                return refuse("a time with a time zone", "give a time without one");
+            }
+            (GivenTime::Nanoseconds { is_zoned: false, .. }, _) if column_is_zoned => {
+                return refuse("a time without a time zone", "give a time with one");
+            }
+            (GivenTime::Nanoseconds { since_epoch, .. }, Unit::Nanoseconds(step)) => {
+                (since_epoch, i128::from(step))
+            }
+        };
+        let steps = -(-amount).div_euclid(step);
+        i64::try_from(steps)
+            .map_err(|_| Error::argument(format!("{name} does not fit 64 bits ({})", unit.name())))
+    }
 }
 
 /// The values of all functions in windows without rows.
@@ -50,6 +100,9 @@ pub(crate) struct FillPlan {
     pub(crate) fills: Vec<Fill>,
     /// In steps of the time unit.
     pub(crate) keep: Option<i64>,
+    /// The times from which and before which every key has windows, in steps of the time unit.
+    pub(crate) start: Option<i64>,
+    pub(crate) end: Option<i64>,
 }
 
 impl EmptyWindows {
@@ -59,7 +112,7 @@ impl EmptyWindows {
         &self,
         outputs: &[(&str, bool)],
         fields: &[FieldRef],
-        unit: Unit,
+        (on, unit): (&Field, Unit),
     ) -> Result<FillPlan> {
         if let Fills::Named(named) = &self.fills {
             let known: HashSet<&str> = outputs.iter().map(|(name, _)| *name).collect();
@@ -81,7 +134,19 @@ impl EmptyWindows {
         };
         let fills = outputs.iter().zip(fields).map(fill).collect::<Result<_>>()?;
         let keep = self.keep.map(|keep| time::length("keep", keep, unit)).transpose()?;
-        Ok(FillPlan { fills, keep })
+        let time = |name: &str, given: Option<GivenTime>| {
+            given.map(|given| given.in_steps(name, on, unit)).transpose()
+        };
+        let (start, end) = (time("start", self.start)?, time("end", self.end)?);
+        if let (Some(start), Some(end)) = (start, end)
+            && start > end
+        {
+            return Err(Error::argument(format!(
+                "start must not be after end, but start is {start} and end is {end} ({}); swap them",
+                unit.name()
+            )));
+        }
+        Ok(FillPlan { fills, keep, start, end })
     }
 }
 
@@ -92,6 +157,12 @@ impl FillPlan {
             return Err(Error::argument(
                 "empty: `linear` needs the next window with rows, which a stream or a call with \
                  memory_limit does not know yet; choose `last`, `zero` or `null`",
+            ));
+        }
+        if self.start.is_some() {
+            return Err(Error::argument(
+                "start needs all rows, because the first row of a key may follow much later; leave \
+                 it out in a stream or a call with memory_limit",
             ));
         }
         if self.keep.is_none() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod fill;
 pub(crate) mod inputs;
+pub(crate) mod listed;
 pub(crate) mod plan;
 pub(crate) mod udf;
 pub(crate) mod user;
@@ -19,11 +20,12 @@ use crate::Result;
 use crate::columns::expression::Expr;
 use crate::columns::table::column;
 use crate::columns::time::Bound;
-pub use fill::{EmptyWindows, Fill, Fills};
+pub use fill::{EmptyWindows, Fill, Fills, GivenTime};
+pub use listed::WindowTable;
 use plan::AggregatePlan;
 pub use udf::Udf;
 pub use user::{UserDefined, UserResult};
-pub use windows::{SlidingArguments, Weekday, Windows};
+pub use windows::{RowCounts, SlidingArguments, Weekday, Windows};
 
 /// An aggregation: its windows, keys and values. For each window, the result has one row for each
 /// key that occurs in the window.
@@ -329,7 +331,15 @@ impl Aggregation {
             .line("windows", &plan.described.identity)
             .line("by", format_args!("{by:?}"));
         let identity = match &self.empty {
-            Some(empty) => identity.line("empty", format_args!("{empty:?}")),
+            Some(EmptyWindows { fills, keep, start, end }) => {
+                // Snapshots of older versions have an identity without a start and an end.
+                let empty = format!("EmptyWindows {{ fills: {fills:?}, keep: {keep:?} }}");
+                let identity = identity.line("empty", empty);
+                match (start, end) {
+                    (None, None) => identity,
+                    bounds => identity.line("grid", format_args!("{bounds:?}")),
+                }
+            }
             None => identity,
         };
         let predicate = predicate.as_ref().map(ToString::to_string);

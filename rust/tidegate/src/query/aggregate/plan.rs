@@ -10,12 +10,13 @@ use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::fill::{Fill, FillPlan};
 use super::inputs::{InputPlan, in_table, input};
+use super::listed::WindowList;
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
-use super::windows::{DescribedWindows, positive};
+use super::windows::{DescribedWindows, RowCounts, positive};
 use super::{Aggregate, Aggregation, Design, Function, Takes};
 use crate::columns::expression::{Origin, Predicate};
 use crate::columns::faults::Faults;
-use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type, mend_one};
+use crate::columns::keys::{KeyColumn, beyond_64_bits, common_type};
 use crate::columns::metadata::{self, check_extensions, of_both};
 use crate::columns::table::{Names, column};
 use crate::columns::time::{Length, Unit};
@@ -67,6 +68,10 @@ pub(crate) enum WindowSpan {
     Windows(Windows),
     /// Sessions. A session ends this long after its last row.
     Sessions(i64),
+    /// Windows that consist of a number of rows of a key.
+    Rows(RowCounts),
+    /// Windows that are listed in a table.
+    Listed(Arc<WindowList>),
 }
 
 impl WindowSpan {
@@ -81,6 +86,7 @@ impl WindowSpan {
         match self {
             WindowSpan::Windows(windows) => windows.fit(ts, ts),
             WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
+            WindowSpan::Rows(_) | WindowSpan::Listed(_) => true,
         }
     }
 }
@@ -167,8 +173,7 @@ impl AggregatePlan {
             .collect::<Result<_>>()?;
         let fields: Vec<&Field> =
             tables.iter().zip(&times).map(|((_, schema), at)| schema.field(*at)).collect();
-        let unit = common_unit(tables, &fields)?;
-        let (span, described) = span(query, unit, &fields)?;
+        let unit = unit_of(query, tables, &fields)?;
         let mut names: Vec<(&str, &'static str)> = Vec::new();
         let mut known = HashSet::new();
         let of_aggregates = query
@@ -183,8 +188,9 @@ impl AggregatePlan {
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
-        let by =
-            query.by.iter().map(|name| key(&read, of_read[&**name])).collect::<Result<Vec<_>>>()?;
+        let by = query.by.iter().map(|name| KeyColumn::of_group(of_read[&**name], &read));
+        let by = by.collect::<Result<Vec<_>>>()?;
+        let (span, described) = span(query, unit, &fields, (&read, &by))?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -215,7 +221,7 @@ impl AggregatePlan {
             query.aggregates.iter().map(output).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read, outputs, faults: None };
         let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
-        let fill = fill_plan(query, &functions, &schema, unit)?;
+        let fill = fill_plan(query, &functions, &schema, (fields[0], unit))?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, described, fill, by, functions, tables, schema })
     }
@@ -231,6 +237,11 @@ impl AggregatePlan {
             None => "between the first and last rows of a key".to_owned(),
             Some(keep) => format!("up to {} after a window with rows", self.unit.length(keep)),
         };
+        let unit = self.unit.name();
+        let bound = |word: &str, time: Option<i64>| {
+            time.map_or(String::new(), |time| format!(", {word} {time} ({unit})"))
+        };
+        let until = until + &bound("from", fill.start) + &bound("to", fill.end);
         format!("  empty      windows {until}: {}", values.join(", "))
     }
 
@@ -238,7 +249,7 @@ impl AggregatePlan {
     pub(crate) fn result_windows(&self) -> Option<ResultWindows> {
         match &self.span {
             WindowSpan::Windows(windows) => Some(ResultWindows::new(windows.clone(), self.unit)),
-            WindowSpan::Sessions(_) => None,
+            WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => None,
         }
     }
 
@@ -258,6 +269,18 @@ impl AggregatePlan {
                  aggregate; O(n log n)"
                     .to_owned(),
                 "56 bytes per row + 4 to 24 bytes per aggregate and session",
+            ),
+            WindowSpan::Rows(_) => (
+                "the partners of an interval join of windows with rows, by the number of each row \
+                 within its key; O(rows + results)"
+                    .to_owned(),
+                "24 bytes per row + 16 to 64 bytes per aggregate and row",
+            ),
+            WindowSpan::Listed(_) => (
+                "one pass over all rows for the windows and keys that have rows, and an interval \
+                 join of these with the rows, which are added one by one"
+                    .to_owned(),
+                "24 bytes per row + 32 bytes per result",
             ),
         };
         lines.extend([
@@ -286,6 +309,22 @@ impl AggregatePlan {
             }
             WindowSpan::Sessions(gap) => {
                 format!("sessions that end {gap} ({unit}) after their last row")
+            }
+            WindowSpan::Listed(list) => {
+                let keys: Vec<&str> = list
+                    .keys
+                    .iter()
+                    .map(|key| list.table.schema().field(key.left).name().as_str())
+                    .collect();
+                let by = if keys.is_empty() {
+                    String::new()
+                } else {
+                    format!(" by {}", keys.join(", "))
+                };
+                format!("{} windows from a table{by}", list.starts.len())
+            }
+            WindowSpan::Rows(RowCounts { size, advance }) => {
+                format!("rows [k * {advance}, k * {advance} + {size}) of each key, in time order")
             }
         };
         let aggregates: Vec<String> = query.aggregates.iter().map(show).collect();
@@ -345,6 +384,19 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
+/// Returns the finest unit of all time columns and of the windows, if these are listed in a table.
+fn unit_of(query: &Aggregation, tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
+    let super::Windows::Listed(windows) = &query.windows else {
+        return common_unit(tables, fields);
+    };
+    let (mut tables, mut fields) = (tables.to_vec(), fields.to_vec());
+    for bound in windows.bounds()? {
+        tables.push(("windows".to_owned(), windows.schema()));
+        fields.push(windows.schema().field(bound));
+    }
+    common_unit(&tables, &fields)
+}
+
 /// Returns the finest unit of all time columns.
 fn common_unit(tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
     let zoned = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, Some(_)));
@@ -377,6 +429,7 @@ fn span(
     query: &Aggregation,
     unit: Unit,
     fields: &[&Field],
+    (read, by): (&Schema, &[KeyColumn]),
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
@@ -392,6 +445,22 @@ fn span(
             "algorithm: sessions have their own algorithm; omit this argument, \
              or choose windows with a size",
         )),
+        super::Windows::Rows(counts) if query.algorithm.is_none() => {
+            Ok((WindowSpan::Rows(*counts), DescribedWindows::new(&query.windows, None)))
+        }
+        super::Windows::Listed(table) if query.algorithm.is_none() => {
+            let by: Vec<&Field> = by.iter().map(|key| read.field(key.right)).collect();
+            let (list, described) = table.list(&by, unit)?;
+            Ok((WindowSpan::Listed(Arc::new(list)), described))
+        }
+        super::Windows::Listed(_) => Err(Error::argument(
+            "algorithm: windows from a table have their own algorithm; omit this argument, or \
+             choose windows with a size",
+        )),
+        super::Windows::Rows(_) => Err(Error::argument(
+            "algorithm: windows of rows have their own algorithm; omit this argument, or give size \
+             as a duration",
+        )),
     }
 }
 
@@ -399,7 +468,7 @@ fn fill_plan(
     query: &Aggregation,
     functions: &FunctionsPlan,
     schema: &Schema,
-    unit: Unit,
+    on: (&Field, Unit),
 ) -> Result<Option<FillPlan>> {
     let Some(empty) = &query.empty else { return Ok(None) };
     if matches!(query.windows, super::Windows::Session(_)) {
@@ -407,12 +476,24 @@ fn fill_plan(
             "empty cannot be combined with session, because sessions always have rows; leave one out",
         ));
     }
+    if matches!(query.windows, super::Windows::Listed(_)) {
+        return Err(Error::argument(
+            "empty cannot be combined with windows; join the table of windows with the result to \
+             get those without rows, or leave empty out",
+        ));
+    }
+    if matches!(query.windows, super::Windows::Rows(_)) {
+        return Err(Error::argument(
+            "empty cannot be combined with a number of rows as size, because such windows always \
+             have rows; leave empty out, or give size as a duration",
+        ));
+    }
     let fields = &schema.fields()[2 + query.by.len()..];
     let mut outputs = Vec::with_capacity(functions.outputs.len());
     for OutputPlan { name, function, .. } in &functions.outputs {
         outputs.push((&**name, matches!(function, Function::Count | Function::CountDistinct)));
     }
-    empty.plan(&outputs, fields, unit).map(Some)
+    empty.plan(&outputs, fields, on).map(Some)
 }
 
 /// Returns the columns that are read. Each type can hold the values from all tables.
@@ -462,18 +543,6 @@ fn read_schema(
         Ok(common.expect("there is a table"))
     };
     Ok(Schema::new(names.iter().map(field).collect::<Result<Vec<_>>>()?))
-}
-
-fn key(read: &Schema, at: usize) -> Result<KeyColumn> {
-    let field = read.field(at);
-    let name = field.name();
-    KeyColumn::new(at, field, at, field).map_err(|_| {
-        Error::schema(format!(
-            "by: column `{name}` is {}, which cannot be a key; {}",
-            TypeName(field.data_type()),
-            mend_one(field.data_type())
-        ))
-    })
 }
 
 /// Returns the type of a window's start and end.

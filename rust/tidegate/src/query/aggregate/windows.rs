@@ -9,6 +9,7 @@ use std::fmt::Write;
 use arrow_schema::{DataType, Field};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Windows as WindowSlices};
 
+use super::listed::WindowTable;
 use crate::columns::duration::{CalendarLength, clock_text};
 use crate::columns::time::zone::{RULES, Zone};
 use crate::columns::time::{self, Bound, DAY, Length, Unit};
@@ -22,6 +23,40 @@ pub enum Windows {
     /// Session windows, separately for each key. A session starts with a row and ends this long
     /// after its last row.
     Session(Bound),
+    /// Windows that consist of a number of rows of a key.
+    Rows(RowCounts),
+    /// Windows that are listed in a table.
+    Listed(Box<WindowTable>),
+}
+
+/// Windows that consist of a number of rows of a key, in merged order.
+///
+/// The rows of each key are numbered from 0. Window k contains the rows with the numbers
+/// `[k * advance, k * advance + size)`, for k of 0 and above. The last window of a key is the first
+/// one that contains the key's last row, and may have fewer rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCounts {
+    /// The number of rows in a window, which is positive.
+    pub size: i64,
+    /// The number of rows from the start of one window to the start of the next, which is positive.
+    pub advance: i64,
+}
+
+impl RowCounts {
+    /// Returns the number of windows that are complete once a key has `rows` rows.
+    pub(crate) fn complete(self, rows: i64) -> i64 {
+        match rows - self.size {
+            rest if rest < 0 => 0,
+            rest => rest / self.advance + 1,
+        }
+    }
+
+    /// Returns whether a window contains the row with this number, and no earlier window does. The
+    /// number is that of a key's last row.
+    pub(crate) fn is_begun(self, window: i64, last: i64) -> bool {
+        let start = window * self.advance;
+        start <= last && (window == 0 || start - self.advance + self.size <= last)
+    }
 }
 
 /// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k.
@@ -364,6 +399,12 @@ pub(crate) struct DescribedWindows {
 }
 
 impl DescribedWindows {
+    /// Describes windows that are listed in a table.
+    pub(super) fn of_list(windows: usize, digest: u128) -> Self {
+        let identity = format!("listed, {windows} with digest {digest:032x}");
+        DescribedWindows { identity, calendar: None, zone: None }
+    }
+
     pub(crate) fn new(windows: &Windows, sliding: Option<&SlidingWindows>) -> Self {
         let identity = match sliding {
             Some(sliding) => sliding.identity(),

@@ -9,9 +9,11 @@
 //! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
 //! | `filled.rs` | windows without rows |
+//! | `counted.rs` | windows that consist of a number of rows |
 //! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 
 mod chosen;
+mod counted;
 mod filled;
 mod groups;
 mod ordered;
@@ -117,7 +119,10 @@ struct AggregateTactic {
 }
 
 /// Returns each source's name and stream.
-fn streams(stream: &Stream, options: &AggregateOptions) -> Result<Vec<(String, Stream)>> {
+pub(super) fn streams(
+    stream: &Stream,
+    options: &AggregateOptions,
+) -> Result<Vec<(String, Stream)>> {
     let lateness = options.lateness.steps("sources", options.sources, stream.unit)?;
     let of_source = |(number, lateness): (usize, i64)| {
         (format!("source {number}"), Stream { lateness: Some(lateness), ..stream.clone() })
@@ -138,7 +143,7 @@ fn empty(
     let streams = Streams::alike(none.collect(), plan, &alone)?;
     let codes = vec![None; plan.functions.outputs.len()];
     let columns = Columns::new(&streams, &plan.functions, Extent::Stream(&codes), &alone)?;
-    Ok(streaming_windows(&plan.span, sources, &columns.aggregates(), algorithm))
+    streaming_windows(&plan.span, sources, &columns.aggregates(), algorithm)
 }
 
 /// Creates the operator that aggregates rows with this schema.
@@ -185,6 +190,10 @@ pub fn aggregate(
     with_room([schema], |[schema]| aggregation(query, schema, options))
 }
 
+#[expect(
+    clippy::too_many_lines,
+    reason = "a sequence of steps, each of which uses the previous result"
+)]
 fn aggregation(
     query: &Aggregation,
     schema: SchemaRef,
@@ -205,7 +214,11 @@ fn aggregation(
     };
     let faults = Faults::default();
     let plan = of_schema(&schema.project(&read)?)?.noting(&faults);
-    let keeps_rows = query.aggregates.iter().any(|one| one.function.is_of_all_values());
+    if matches!(plan.span, WindowSpan::Rows(_)) {
+        return counted::operator(query, plan, stream, read, faults, options);
+    }
+    let keeps_rows = matches!(plan.span, WindowSpan::Listed(_))
+        || query.aggregates.iter().any(|one| one.function.is_of_all_values());
     if keeps_rows {
         return whole::operator(query, plan, filler, stream, read, faults, options);
     }
@@ -512,14 +525,17 @@ fn streaming_windows(
     sources: usize,
     aggregates: &[tidegate_operators::aggregate::Aggregate<'_>],
     algorithm: Design,
-) -> Box<dyn StreamingWindows> {
-    match span {
+) -> Result<Box<dyn StreamingWindows>> {
+    Ok(match span {
         WindowSpan::Windows(windows) => Box::new(match multiway_design(algorithm) {
             None => StreamingAggregate::new(windows.clone(), sources, aggregates),
             Some(design) => streaming_aggregate_by(design, windows.clone(), sources, aggregates),
         }),
         WindowSpan::Sessions(gap) => Box::new(StreamingSessions::new(*gap, aggregates)),
-    }
+        WindowSpan::Rows(_) | WindowSpan::Listed(_) => {
+            return Err(Error::bug("these windows keep rows instead of states"));
+        }
+    })
 }
 
 /// For each aggregate that chooses a row, returns its column among the candidate columns. Also
@@ -547,7 +563,7 @@ fn explain(
             "8 to 32 bytes per aggregate, key and slice of two windows, 4 bytes per source and key",
             "by window, then key, once no more rows can fall into the window",
         ),
-        WindowSpan::Sessions(_) => (
+        WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => (
             "rows are assigned to sessions in merged order; O(log sessions) for each gap in the length of a session"
                 .to_owned(),
             "56 bytes per open session, and 8 to 32 more bytes per aggregate",

@@ -21,6 +21,7 @@ use arrow_select::take::take_record_batch;
 use tidegate_operators::aggregate::Page;
 use tidegate_operators::driver::Driver;
 use tidegate_structures::memory;
+use tidegate_structures::memory::bits::BitSet;
 
 use super::super::explanation::Explanation;
 use super::super::intake::late::late_schema;
@@ -102,9 +103,14 @@ pub(super) fn operator(
 fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions) -> Explanation {
     let order = match plan.span {
         WindowSpan::Windows(_) => "by window, then key, once no more rows can fall into the window",
+        WindowSpan::Listed(_) => {
+            "by the end of the window, its start, then key, once no more rows can fall into the \
+             window"
+        }
         WindowSpan::Sessions(_) => {
             "by the end of the session, then key, once no row can extend the session"
         }
+        WindowSpan::Rows(_) => "by the last row of the window",
     };
     let mut lines = plan.describe(query);
     lines.extend([
@@ -206,7 +212,10 @@ impl TableJob for WindowJob {
             (Some(now), WindowSpan::Windows(windows)) => {
                 self.drop_before(windows.first_time_of_open(now));
             }
-            (Some(_), WindowSpan::Sessions(_)) => {
+            (Some(now), WindowSpan::Listed(windows)) => {
+                self.drop_before(windows.first_time_of_open(now));
+            }
+            (Some(_), WindowSpan::Sessions(_) | WindowSpan::Rows(_)) => {
                 if let Some(first) = open_from {
                     self.drop_before(first);
                 }
@@ -299,9 +308,7 @@ impl WindowJob {
     /// Returns the rows that satisfy the query's condition.
     fn counted(&self, rows: RecordBatch, driver: &Driver) -> Result<RecordBatch> {
         let Some(predicate) = &self.predicate else { return Ok(rows) };
-        let every: Vec<usize> = (0..rows.num_columns()).collect();
-        let table = Table::trusted("rows", rows.clone());
-        let counted = mask(&table, &every, predicate, Origin::Left, driver)?;
+        let counted = counted(predicate, &rows, driver)?;
         let counted: BooleanArray =
             (0..rows.num_rows()).map(|row| Some(counted.contains(row))).collect();
         Ok(filter_record_batch(&rows, &counted)?)
@@ -321,6 +328,11 @@ impl WindowJob {
             (_, None, _) => true,
             (Some(first), Some(now), WindowSpan::Sessions(gap)) => {
                 first.saturating_add(*gap) <= now
+            }
+            (Some(_), Some(_), WindowSpan::Rows(_)) => false,
+            (Some(first), Some(now), WindowSpan::Listed(windows)) => {
+                let after = settled.flatten().map_or(first, |settled| settled.max(first));
+                windows.end_between(after, now)
             }
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
                 // The windows up to the last check have been emitted.
@@ -371,6 +383,17 @@ impl WindowJob {
             rows.drop_first(rows.before(ts));
         }
     }
+}
+
+/// Returns the rows that satisfy a query's condition.
+pub(super) fn counted(
+    predicate: &Predicate,
+    rows: &RecordBatch,
+    driver: &Driver,
+) -> Result<BitSet> {
+    let every: Vec<usize> = (0..rows.num_columns()).collect();
+    let table = Table::trusted("rows", rows.clone());
+    mask(&table, &every, predicate, Origin::Left, driver)
 }
 
 /// For each row, returns the end of its window and the rank of its key.
