@@ -56,7 +56,7 @@ NATIVE = {
     "AggregationQuery": "aggregate",
 }
 # Arguments that `calls` removes before it builds a query.
-TAKEN = {"left", "right", "streams", "memory_limit", "lateness", "progress"}
+TAKEN = {"left", "right", "streams", "memory_limit", "lateness", "progress", "unit"}
 WIDTH = 100
 
 Definition = ast.FunctionDef | ast.ClassDef

@@ -89,7 +89,7 @@ class Option:
         Example:
             >>> from tidegate.options import options_of
             >>> [option.name for option in options_of("merge")]
-            ['streams', 'on', 'lateness', 'progress', 'threads', 'memory_limit']
+            ['streams', 'on', 'lateness', 'unit', 'progress', 'threads', 'memory_limit']
         """
         function = name.removesuffix("_batches")
         form = "batches" if name != function else "one table"
@@ -1376,6 +1376,19 @@ OPTIONS: tuple[Option, ...] = (
         only `auto` is allowed.
         """,
         default="'auto'",
+    ),
+    Option(
+        "unit",
+        "Epoch | None",
+        (*JOINS, "aggregate", "merge"),
+        """
+        The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the time
+        since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The result then
+        contains timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the
+        unit is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`,
+        an index or tasks.
+        """,
+        default="None",
     ),
     Option(
         "progress",

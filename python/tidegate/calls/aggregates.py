@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_streams
-from tidegate.calls.merges import are_arrow
+from tidegate.calls.merges import are_arrow, with_times
 from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
@@ -50,4 +50,5 @@ def _taken(
     streams = arguments.pop("streams")
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
+    streams = with_times(streams, arguments["on"], arguments.pop("unit"), memory_limit)
     return streams, _tidegate.AggregationQuery(**arguments), limits

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ClosedEnds,
         Empty,
         End,
+        Epoch,
         How,
         IntervalNames,
         JoinStats,
@@ -71,6 +72,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -138,6 +140,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -202,6 +209,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -258,6 +266,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -318,6 +331,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -421,6 +435,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -492,6 +511,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -576,6 +596,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -635,6 +660,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -734,6 +760,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -801,6 +832,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -882,6 +914,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -945,6 +982,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1055,6 +1093,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1114,6 +1157,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1182,6 +1226,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1238,6 +1287,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1325,6 +1375,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1384,6 +1439,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1450,6 +1506,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1510,6 +1571,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1595,6 +1657,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1666,6 +1733,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1745,6 +1813,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1790,6 +1863,7 @@ def merge(  # noqa: PLR0913 - the arguments of the call
     *,
     on: str = "ts",
     lateness: Bound = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1820,6 +1894,11 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1844,7 +1923,7 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
-    return merges.table(streams, on, lateness, threads, memory_limit, progress)
+    return merges.table(streams, on, lateness, threads, memory_limit, progress, unit)
 
 
 @told
@@ -1853,6 +1932,7 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
     *,
     on: str = "ts",
     lateness: Bound = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1878,6 +1958,11 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1905,7 +1990,7 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
-    return merges.batches(streams, on, lateness, threads, memory_limit, progress)
+    return merges.batches(streams, on, lateness, threads, memory_limit, progress, unit)
 
 
 @told
