@@ -165,7 +165,8 @@ def duckdb(job: Job) -> Callable[[], Any]:
         query = f"select *, avg(v) over (partition by k order by ts {frame}) as mean from r"  # noqa: S608 - fixed texts
     else:
         query = """
-            select date_trunc('day', ts)::timestamp as window_start, k, count(*) as n, avg(v) as mean
+            select date_trunc('day', ts)::timestamp as window_start, k, count(*) as n,
+                avg(v) as mean
             from r group by all
         """
     return lambda: connection.sql(query).to_arrow_table()

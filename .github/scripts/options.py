@@ -57,7 +57,7 @@ NATIVE = {
     "RollingQuery": "rolling",
 }
 # Arguments that `calls` removes before it builds a query.
-TAKEN = {"left", "right", "streams", "table", "memory_limit", "lateness", "progress"}
+TAKEN = {"left", "right", "streams", "table", "memory_limit", "lateness", "progress", "unit"}
 WIDTH = 100
 
 Definition = ast.FunctionDef | ast.ClassDef

@@ -89,7 +89,7 @@ class Option:
         Example:
             >>> from tidegate.options import options_of
             >>> [option.name for option in options_of("merge")]
-            ['streams', 'on', 'lateness', 'progress', 'threads', 'memory_limit']
+            ['streams', 'on', 'lateness', 'unit', 'progress', 'threads', 'memory_limit']
         """
         function = name.removesuffix("_batches")
         form = "batches" if name != function else "one table"
@@ -1486,9 +1486,22 @@ OPTIONS: tuple[Option, ...] = (
         default="'auto'",
     ),
     Option(
+        "unit",
+        "Epoch | None",
+        (*JOINS, "aggregate", "rolling", "merge"),
+        """
+        The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the time
+        since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The result then
+        contains timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the
+        unit is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`,
+        an index or tasks.
+        """,
+        default="None",
+    ),
+    Option(
         "progress",
         "Reports",
-        (*JOINS, "aggregate", "merge"),
+        (*JOINS, "aggregate", "rolling", "merge"),
         """
         True shows a bar with tqdm or rich, if one of them is installed. A function is called with a
         `tidegate.types.Progress` when the call begins, after each batch of the result, and at the

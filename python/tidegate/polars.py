@@ -126,14 +126,23 @@ class Joins:
         name = function.__name__.removesuffix("_batches")
         if name == "aggregate":
 
-            def aggregated(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401, ARG001 - all are computed
-                return function(*frames, *given, **named)
+            def aggregated(
+                *frames: Right,
+                columns: list[str] | None = None,  # noqa: ARG001 - all are computed
+                progress: Any = False,  # noqa: ANN401 - any argument
+            ) -> Any:  # noqa: ANN401 - a reader
+                return function(*frames, *given, **named, progress=progress)
 
             return _step(name, aggregated, [self._left], named)
         if name == "rolling":
 
-            def rolled(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
-                return function(*frames, *given, **named, columns=_without(columns, named["aggs"]))
+            def rolled(
+                *frames: Right,
+                columns: list[str] | None = None,
+                progress: Any = False,  # noqa: ANN401 - any argument
+            ) -> Any:  # noqa: ANN401 - a reader
+                read = _without(columns, named["aggs"])
+                return function(*frames, *given, **named, columns=read, progress=progress)
 
             return _step(name, rolled, [self._left], named)
         right, *others = given or (named.pop("right", None),)
@@ -142,9 +151,13 @@ class Joins:
             message += type(right).__name__
             raise TypeError(message)
 
-        def joined(*frames: Right, columns: list[str] | None = None) -> Any:  # noqa: ANN401 - a reader
+        def joined(
+            *frames: Right,
+            columns: list[str] | None = None,
+            progress: Any = False,  # noqa: ANN401 - any argument
+        ) -> Any:  # noqa: ANN401 - a reader
             read = _without(columns, named.get("aggs") or ())
-            return function(*frames, *others, **named, columns=read)
+            return function(*frames, *others, **named, columns=read, progress=progress)
 
         right = right.lazy() if isinstance(right, pl.DataFrame) else right
         return _step(name, joined, [self._left, right], named)
@@ -165,6 +178,8 @@ def _step(
     if "columns" in query or "batch_rows" in query:
         message = f"{name}: omit columns and batch_rows, and write .select(...) after the call"
         raise TypeError(message)
+    # A query that only reads the schema shows no progress.
+    progress = query.pop("progress", False)
     # Names, types and arguments are checked here, on frames without rows.
     empty = [_without_rows(one) for one in inputs]
     schema = pl.DataFrame(batches(*empty)).schema
@@ -176,7 +191,7 @@ def _step(
         _batch_rows: int | None,
     ) -> Iterator[pl.DataFrame]:
         columns = schema.names() if wanted is None else wanted
-        for batch in batches(*inputs, columns=columns):
+        for batch in batches(*inputs, columns=columns, progress=progress):
             frame = _frame(batch, columns)
             # Polars applies `most` before the filter.
             if most is not None:
@@ -192,7 +207,9 @@ def _step(
 def _without_rows(side: pl.LazyFrame | tidegate.Index) -> pl.DataFrame | tidegate.Index:
     """Return an input with the same columns and no rows."""
     if isinstance(side, tidegate.Index):
-        return tidegate.Index(side.schema.empty_table(), on=side.on, by=side.by)
+        is_open = side._open_ends  # noqa: SLF001 - internal to the package
+        empty = side.schema.empty_table()
+        return tidegate.Index(empty, on=side.on, by=side.by, open_ends=is_open)
     return pl.DataFrame(schema=side.collect_schema())
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "Distance",
     "Empty",
     "End",
+    "Epoch",
     "EpochUnit",
     "FixedOffset",
     "How",
@@ -202,6 +203,9 @@ class Progress(NamedTuple):
 
 Reports: TypeAlias = "bool | Callable[[Progress], object]"
 """Whether to show the progress of a call as a bar, or the function to call with it."""
+
+Epoch: TypeAlias = "EpochUnit | tuple[EpochUnit, datetime | np.datetime64]"
+"""The unit of times that are numbers, which count from 1970 or, in a pair, from a start."""
 
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"

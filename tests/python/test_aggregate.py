@@ -367,7 +367,7 @@ def test_functions_are_values():
         ({"by": 3}, TypeError, "by: expected a list of column names"),
         ({"aggs": {"x": agg.sum("y")}}, SchemaError, "no column `y`, which `aggs` names"),
         ({"aggs": {"x": agg.sum("sym")}}, SchemaError, "`x`: sum of column `sym` of type string"),
-        ({"aggs": {"x": agg.mean("sym")}}, SchemaError, "expected numbers; cast it first"),
+        ({"aggs": {"x": agg.mean("sym")}}, SchemaError, "durations or booleans; cast it first"),
         ({"aggs": {"sym": agg.count()}, "by": "sym"}, SchemaError, "would have two columns `sym`"),
         ({"aggs": {"window_end": agg.count()}}, SchemaError, "two columns `window_end`"),
         ({"aggs": {"x": agg.Aggregate("sum")}}, TidegateError, "aggs: `x`: sum needs a column"),

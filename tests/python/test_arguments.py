@@ -54,7 +54,7 @@ CASES = [
         {"on": "ts", "lower": 0},
         "table, on, by, keep, open_ends, threads",
     ),
-    (tg.merge_batches, {"zzz": 1}, "its arguments are streams, on, lateness, progress, threads"),
+    (tg.merge_batches, {"zzz": 1}, "its arguments are streams, on, lateness, unit, progress"),
 ]
 
 

@@ -142,7 +142,7 @@ def test_a_snapshot_with_them():
         ),
         (
             lambda: aggregate(FRAME, on="ts", size=1, aggs={"s": agg.sum("n")}),
-            "sum of column `n` of type null: expected numbers; cast it first",
+            "sum of column `n` of type null: expected numbers, durations or booleans",
         ),
     ],
 )

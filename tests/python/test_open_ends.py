@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import pytest
 import campaign
 import spark_session
 import tidegate as tg
+import tidegate.polars
 import tidegate.spark
 from command_line import run
 from tidegate import SchemaError, TidegateError, interval_join, left, overlap_join, row
@@ -114,6 +116,20 @@ def test_an_index_keeps_rows_without_an_end(tmp_path):
         overlap_join(lefts, without, **query, open_ends=True)
     with pytest.raises(TidegateError, match="open_ends: rows with a single time have no ends"):
         tg.Index(jobs, on="start", open_ends=True)
+
+
+def test_lazy_frames():
+    lefts, rights = tables(3)
+    wanted = overlap_join(lefts, rights, **QUERY)
+    frame = pl.from_arrow(lefts)
+    assert isinstance(frame, pl.DataFrame)
+    index = tg.Index(rights, on=("start", "end"), by="k", open_ends=True)
+    for right in (index, pl.from_arrow(rights)):
+        seen: list[object] = []
+        found = frame.lazy().tidegate.overlap_join(right, **QUERY, progress=seen.append)
+        assert not seen
+        assert pairs(found.collect().to_arrow()) == pairs(wanted)
+        assert seen
 
 
 def test_a_point_without_a_time_matches_nothing():

@@ -216,6 +216,35 @@ def test_special_values_and_the_ends_of_time():
     assert found["decayed"].to_pylist() == [4.0, 4.0]
 
 
+@pytest.mark.parametrize("most", [1, 7, 64, 65])
+def test_the_largest_values_of_long_windows(most):
+    """Short lists are found by a window that slides; longer ones are selected one by one."""
+    rng = np.random.default_rng(most)
+    count = 3_000
+    rows = pa.table(
+        {
+            "ts": np.sort(rng.integers(0, 500, count)),
+            "v": rng.integers(0, 40, count),
+            "n": range(count),
+        }
+    )
+    top_n = {"n": agg.top("n", most, by="v")}
+    for threads in (1, 3):
+        found = aggregate(rows, on="ts", size=100, advance=7, aggs=top_n, threads=threads)
+        for one in found.to_pylist()[::5]:
+            within = [
+                row
+                for row in rows.to_pylist()
+                if one["window_start"] <= row["ts"] < one["window_end"]
+            ]
+            assert one["n"] == top(within, most, "n", "v")
+    left = rows.slice(0, 40).select(["ts"])
+    found = interval_join(left, rows, on="ts", lower=-50, upper=50, aggs=top_n)
+    for one, key in zip(found.to_pylist(), left["ts"].to_pylist(), strict=True):
+        within = [row for row in rows.to_pylist() if abs(row["ts"] - key) <= 50]
+        assert one["n"] == top(within, most, "n", "v")
+
+
 def test_sums_of_durations_and_booleans():
     large = pa.table({"ts": [1, 1], "d": pa.array([2**62, 2**62], pa.duration("s"))})
     with pytest.raises(TidegateError, match=r"does not fit duration\[s\]; cast .* a coarser unit"):

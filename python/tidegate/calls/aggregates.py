@@ -8,7 +8,7 @@ from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_streams
 from tidegate.calls.listed_windows import windows_table
-from tidegate.calls.merges import are_arrow
+from tidegate.calls.merges import are_arrow, with_times
 from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
@@ -52,4 +52,5 @@ def _taken(
     arguments["windows"] = windows_table(arguments["windows"])
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
+    streams = with_times(streams, arguments["on"], arguments.pop("unit"), memory_limit)
     return streams, _tidegate.AggregationQuery(**arguments), limits

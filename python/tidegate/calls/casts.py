@@ -47,14 +47,27 @@ def cast_of(text: str, inputs: Mapping[str, Any]) -> str | None:
     frame = side if side in {"left", "right"} else "rows"
     if isinstance(given, list | tuple):
         given = given[int(number or 0)]
-    library = _library(given)
     lines = SECONDS if kind in FLOATS else STRINGS if kind in TEXTS else {}
+    line = _line(lines, given, frame, name)
+    if line is None:
+        return None
+    is_number = kind in FLOATS
+    condition = 'if it counts seconds since 1970, give unit="s", or write' if is_number else "write"
+    return f"{text}; {condition} {line}"
+
+
+def cast_of_floats(given: Any, frame: str, name: str) -> str | None:  # noqa: ANN401 - any input
+    """Return the code that rounds floats to microseconds since 1970, or None for other inputs."""
+    return _line(SECONDS, given, frame, name)
+
+
+def _line(lines: Mapping[str, str], given: Any, frame: str, name: str) -> str | None:  # noqa: ANN401 - any input
+    """Return the code for the library of an input."""
+    library = _library(given)
     if library not in lines or not name.isidentifier():
         return None
     place = given.schema.get_field_index(name) if library == "pyarrow" else None
-    line = lines[library].format(frame=frame, name=name, place=place)
-    condition = "if it counts seconds since 1970, write" if kind in FLOATS else "write"
-    return f"{text}; {condition} {line}"
+    return lines[library].format(frame=frame, name=name, place=place)
 
 
 def _library(given: object) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
-from tidegate.calls import functions
+from tidegate.calls import functions, merges
 from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
+from tidegate.calls.joins import with_times
 from tidegate.calls.listed_windows import windows_table
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
         in_batches = function.__name__.endswith("_batches")
         del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
+        left, right = with_times(making, given, left, right, memory_limit)
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         return of_join(making(**given), left, right, limits, in_batches=in_batches)
 
@@ -102,6 +104,7 @@ def _of_aggregation(function: Callable[..., Any]) -> Planner:
         in_batches = function.__name__.endswith("_batches")
         del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
+        streams = merges.with_times(streams, given["on"], given.pop("unit"), memory_limit)
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         making = _tidegate.RollingQuery if is_rolling else _tidegate.AggregationQuery
         query: AnyQuery = making(**given)
@@ -185,6 +188,7 @@ def _of_merge(function: Callable[..., Any]) -> Planner:
         given = bound(function, inputs, arguments)
         del given["progress"]
         streams = given.pop("streams")
+        streams = merges.with_times(streams, given["on"], given.pop("unit"), given["memory_limit"])
         if is_path(streams):
             every = streams_of_files(streams, STREAMED)
         else:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ClosedEnds,
         Empty,
         End,
+        Epoch,
         How,
         IntervalNames,
         JoinStats,
@@ -72,6 +73,7 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -139,6 +141,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -203,6 +210,7 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     how: AsofHow = "left",
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -259,6 +267,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -319,6 +332,7 @@ def band_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -422,6 +436,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -493,6 +512,7 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: BandAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -577,6 +597,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -636,6 +661,7 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -735,6 +761,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -802,6 +833,7 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     prevailing: bool = False,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -883,6 +915,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -946,6 +983,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1056,6 +1094,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1115,6 +1158,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     min_overlap: Length | None = None,
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1183,6 +1227,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1239,6 +1288,7 @@ def window_join(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1326,6 +1376,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1385,6 +1440,7 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     suffix: str = "_right",
     columns: Sequence[str] | None = None,
     algorithm: WindowAlgorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1451,6 +1507,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1514,6 +1575,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1615,6 +1677,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1689,6 +1756,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
@@ -1784,6 +1852,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1833,6 +1906,8 @@ def rolling(  # noqa: PLR0913 - the options of the query
     closed: Closed = "right",
     aggs: Mapping[str, agg.Aggregate],
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1884,6 +1959,14 @@ def rolling(  # noqa: PLR0913 - the options of the query
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         columns: The input columns to include in the result, in this order. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its input, as a number of
@@ -1935,6 +2018,8 @@ def rolling_batches(  # noqa: PLR0913 - the options of the query
     closed: Closed = "right",
     aggs: Mapping[str, agg.Aggregate],
     columns: Sequence[str] | None = None,
+    unit: Epoch | None = None,
+    progress: Reports = False,
     threads: int | None = None,
     max_rows: int | None = None,
     memory_limit: Bytes | None = None,
@@ -1975,6 +2060,14 @@ def rolling_batches(  # noqa: PLR0913 - the options of the query
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         columns: The input columns to include in the result, in this order. None means all columns.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
+        progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
+            called with a `tidegate.types.Progress` when the call begins, after each batch of the
+            result, and at the end.
         threads: The number of worker threads, from 1 to 512. None means `default_threads()`.
         max_rows: The maximum number of rows in the result. None sets no limit.
         memory_limit: The maximum memory that the call uses in addition to its input, as a number of
@@ -2013,6 +2106,7 @@ def merge(  # noqa: PLR0913 - the arguments of the call
     *,
     on: str = "ts",
     lateness: Bound = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
@@ -2043,6 +2137,11 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2067,7 +2166,7 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         The call first reads all streams to the end, so it needs memory for all of their rows and
         for the result. `merge_batches` holds only one or two batches per stream in memory.
     """
-    return merges.table(streams, on, lateness, threads, memory_limit, progress)
+    return merges.table(streams, on, lateness, threads, memory_limit, progress, unit)
 
 
 @told
@@ -2076,6 +2175,7 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
     *,
     on: str = "ts",
     lateness: Bound = None,
+    unit: Epoch | None = None,
     progress: Reports = False,
     threads: int | None = None,
     memory_limit: Bytes | None = None,
@@ -2101,6 +2201,11 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
+        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
+            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
+            result then contains timestamps. Floats must be whole numbers of microseconds, or of
+            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
+            with `memory_limit`, an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2128,7 +2233,7 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         rows delayed because of `lateness`, and a few result batches. Errors in the rows, such as an
         `OrderError`, are raised when you read a batch.
     """
-    return merges.batches(streams, on, lateness, threads, memory_limit, progress)
+    return merges.batches(streams, on, lateness, threads, memory_limit, progress, unit)
 
 
 @told

@@ -8,6 +8,7 @@ from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
 from tidegate.calls.distinct import check_sides
 from tidegate.calls.index import with_names_of
+from tidegate.calls.merges import UNIT_OF_WHOLE
 from tidegate.calls.progress import reporting
 
 if TYPE_CHECKING:
@@ -80,4 +81,41 @@ def _taken(
         message += "or give the table or the files themselves"
         raise _tidegate.TidegateError(message)
     check_sides(left, right)
+    left, right = with_times(making, arguments, left, right, memory_limit)
     return left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)
+
+
+def with_times(
+    making: Making,
+    arguments: dict[str, Any],
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    memory_limit: object,
+) -> tuple[Any, Any]:
+    """Remove `unit` from the arguments, and return the inputs with timestamps if it is given."""
+    unit = arguments.pop("unit")
+    if unit is None:
+        return left, right
+    if memory_limit is not None:
+        raise _tidegate.TidegateError(UNIT_OF_WHOLE)
+    # Imported late, because it imports pyarrow.
+    from tidegate.calls import epochs  # noqa: PLC0415
+
+    columns = dict(zip(("left", "right"), _times(making, arguments), strict=True))
+    one, other = epochs.converted({"left": left, "right": right}, columns, unit)
+    return one, other
+
+
+def _times(making: Making, arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the time columns on each side. Expressions are left out."""
+    on = arguments["time"] if making is _tidegate.band_join_query else arguments["on"]
+    if on is None:
+        message = "unit: a band join without time has no times; leave it out"
+        raise _tidegate.TidegateError(message)
+    pair = on if isinstance(on, tuple) else (on, on)
+    if making is _tidegate.overlap_join_query:
+        sides = pair if isinstance(pair[0], tuple) else (pair, pair)
+    else:
+        sides = ((pair[0],), (pair[1],))
+    left, right = ([one for one in side if isinstance(one, str)] for side in sides)
+    return left, right

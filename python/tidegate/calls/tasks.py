@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidegate.types import Bytes, Streams
 
 # Arguments that apply to a whole call, not to its tasks.
-_OF_CALL = ("max_rows", "memory_limit", "lateness", "progress")
+_OF_CALL = ("max_rows", "memory_limit", "lateness", "progress", "unit")
 
 
 def tasks(
@@ -118,8 +118,8 @@ def tasks(
             are much longer than the others. Preparation steps then sort the rows in these row
             groups. Each plan has its own subfolders, which you can delete once the tasks have run.
         **arguments: The function's other arguments. `threads` is the number of worker threads per
-            task, 1 by default. `max_rows`, `memory_limit`, `lateness` and `progress` do not apply
-            to tasks.
+            task, 1 by default. `max_rows`, `memory_limit`, `lateness`, `progress` and `unit` do
+            not apply to tasks.
 
     Returns:
         The plan. Its `tasks` are ordered by time, with two exceptions: the tasks for long rows in

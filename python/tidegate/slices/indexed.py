@@ -121,7 +121,9 @@ def check_rows(query: JoinQuery, index: tidegate.Index, plan: JoinPlan) -> None:
             message += "them; give a time-based window, or call the function itself"
             raise tidegate.TidegateError(message)
     left, right = plan._inputs  # noqa: SLF001 - internal to the package
-    empty = tidegate.Index(right.empty_table(), on=index.on, by=index.by, threads=1)
+    is_open = index._open_ends  # noqa: SLF001 - as above
+    rows = right.empty_table()
+    empty = tidegate.Index(rows, on=index.on, by=index.by, open_ends=is_open, threads=1)
     query.batches(left.empty_table(), empty).close()
 
 

@@ -169,6 +169,12 @@ impl Index {
         self.by.clone()
     }
 
+    /// Whether rows without a start or an end are infinitely long.
+    #[getter]
+    fn _open_ends(&self) -> bool {
+        self.latest.get().has_open_ends()
+    }
+
     #[doc = manual!(Index.rows)]
     #[getter]
     fn rows(&self) -> usize {

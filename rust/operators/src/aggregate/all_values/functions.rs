@@ -1,4 +1,4 @@
-//! Quantiles and counts of distinct values.
+//! Quantiles, counts of distinct values, and the smallest values.
 
 use tidegate_structures::memory;
 
@@ -154,6 +154,67 @@ impl WindowFunction for Quantiles {
                 quantile.between(low, high, part)
             }));
         }
+    }
+}
+
+/// The smallest values, in ascending order. All values must be different, and at least 0.
+pub(super) struct Smallest(pub(super) usize);
+
+/// The result in place of a further value, if a window has fewer values.
+pub(super) const NO_VALUE: i64 = -1;
+
+impl Smallest {
+    /// Returns the result at a position after the last value. Only an empty window has no results.
+    fn missing(at: usize) -> Option<i64> {
+        (at > 0).then_some(NO_VALUE)
+    }
+}
+
+impl WindowFunction for Smallest {
+    type Output = i64;
+    type Window = RankSet;
+
+    fn results(&self) -> usize {
+        self.0
+    }
+
+    fn open(&self, window: &mut RankSet, sorted: &[i64]) {
+        window.clear(sorted.len(), 1);
+    }
+
+    #[inline]
+    fn insert(&self, window: &mut RankSet, rank: usize) {
+        window.insert(rank);
+    }
+
+    #[inline]
+    fn remove(&self, window: &mut RankSet, rank: usize) {
+        window.remove(rank);
+    }
+
+    fn result(&self, window: &mut RankSet, sorted: &[i64], mut each: impl FnMut(Option<i64>)) {
+        let mut rank = None;
+        for at in 0..self.0 {
+            if at >= window.len() {
+                each(Self::missing(at));
+                continue;
+            }
+            let next = match rank {
+                None => window.find(0, 0),
+                Some(rank) => window.next(rank),
+            };
+            rank = Some(next);
+            each(Some(sorted[next]));
+        }
+    }
+
+    fn of(&self, values: &mut [i64], mut each: impl FnMut(Option<i64>)) {
+        if values.len() > self.0 {
+            values.select_nth_unstable(self.0 - 1);
+        }
+        let most = values.len().min(self.0);
+        values[..most].sort_unstable();
+        (0..self.0).for_each(|at| each(values[..most].get(at).copied().or(Self::missing(at))));
     }
 }
 

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `partners.rs`, `windows.rs` | functions over the partners of a join, and over windows |
 //! | `sliding.rs` | a window that slides from run to run |
-//! | `functions.rs` | quantiles and distinct values, for such a window |
+//! | `functions.rs` | quantiles, distinct values and the smallest values, for such a window |
 //! | `ranks.rs` | a set of ranks that finds members by their position |
 
 mod functions;
@@ -32,7 +32,7 @@ use super::inputs::places::Place;
 use super::output::{OutputColumn, OutputValue, OutputValues};
 use crate::driver::{Driver, Stopped};
 use crate::matches::Run;
-use functions::{Distinct, Quantiles, WindowFunction};
+use functions::{Distinct, NO_VALUE, Quantiles, Smallest, WindowFunction};
 pub use functions::{Interpolation, Quantile, float_of, order_of};
 pub use partners::{PartnerValues, all_values_of_matches};
 use sliding::{Item, Scratch, ValuesByPlace, slide};
@@ -180,6 +180,73 @@ impl AllValues<'_> {
             AllValues::Rows { .. } => Pages::default(),
         };
         Ok(ValuesByPlace { codes, counted })
+    }
+}
+
+/// Lists that have at most this many rows are found by a window that slides over their values. The
+/// rows of longer lists are selected for each list.
+const FEW_LISTED: usize = if cfg!(test) { 3 } else { 64 };
+
+/// The rows by value, from the largest to the smallest, and then by position.
+#[derive(Debug)]
+struct Ranking {
+    /// The rank of the row at each position.
+    placed: ValuesByPlace,
+    /// The position of the row with each rank.
+    order: Vec<u32>,
+}
+
+impl Ranking {
+    fn new(placed: ValuesByPlace) -> Self {
+        let ValuesByPlace { mut codes, counted } = placed;
+        let mut order: Vec<u32> = memory::collect(0..codes.len() as u32);
+        order.sort_unstable_by_key(|&place| (Reverse(codes[place as usize]), place));
+        for (rank, &place) in (0..).zip(&order) {
+            codes[place as usize] = rank;
+        }
+        Ranking { placed: ValuesByPlace { codes, counted }, order }
+    }
+
+    /// Appends the rows with these ranks. `row` returns the number of the row at a position.
+    fn extend(&self, rows: &mut Vec<u32>, ranks: &[i64], row: impl Fn(u32) -> u32) {
+        let known = ranks.iter().take_while(|&&rank| rank != NO_VALUE);
+        rows.extend(known.map(|&rank| row(self.order[rank as usize])));
+    }
+
+    /// Returns the first rows of each run by rank, at most `most` of them.
+    fn lists(
+        &self,
+        most: usize,
+        runs: impl ExactSizeIterator<Item = Run>,
+        row: impl Fn(u32) -> u32,
+        driver: &Driver,
+    ) -> Result<OutputColumn, Stopped> {
+        let count = runs.len();
+        let mut found = memory::filled(count * most, NO_VALUE);
+        let mut items = memory::vec(count);
+        items.extend((0..).zip(runs).map(|(out, run)| Item { run, out }));
+        items.sort_unstable_by_key(|item: &Item| (item.run.start, item.run.end));
+        let mut nth = 0;
+        slide(
+            &Smallest(most),
+            &self.placed,
+            &items,
+            &mut Scratch::default(),
+            driver,
+            |out, rank| {
+                found[out as usize * most + nth] = rank.unwrap_or(NO_VALUE);
+                nth = (nth + 1) % most;
+            },
+        )?;
+        let (mut ends, mut rows, mut missing) = (memory::vec(count), Vec::new(), Vec::new());
+        for (at, ranks) in found.chunks(most).enumerate() {
+            let before = rows.len();
+            memory::reserve(&mut rows, most);
+            self.extend(&mut rows, ranks, &row);
+            missing.extend((rows.len() == before).then_some(at));
+            ends.push(rows.len());
+        }
+        Ok(OutputColumn { values: OutputValues::Lists { ends, rows }, missing })
     }
 }
 

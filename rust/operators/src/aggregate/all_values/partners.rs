@@ -8,8 +8,8 @@ use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::{
-    AllValues, Distinct, Item, Quantiles, RowChoice, Scratch, ValuesByPlace, WindowFunction,
-    column, lists, slide,
+    AllValues, Distinct, FEW_LISTED, Item, Quantiles, Ranking, RowChoice, Scratch, Smallest,
+    ValuesByPlace, WindowFunction, column, lists, slide,
 };
 use crate::aggregate::folds::partners::listed::Lists;
 use crate::aggregate::inputs::columns::Mask;
@@ -64,6 +64,8 @@ enum ValueResults<'a> {
     Integers(LeftResults<i64>),
     /// Rows are listed only on request, because they can far outnumber the left rows.
     Rows(RowChoice, &'a Partners, ValuesByPlace),
+    /// For each position in the lists, the rank of the row in each left row's list.
+    Largest(Vec<LeftResults<i64>>, &'a Partners, Ranking),
 }
 
 /// For each left row, a flag that indicates whether there is a result, followed by the result.
@@ -134,6 +136,12 @@ impl<'a> PartnerValues<'a> {
                     let listed = RowChoice::InOrder(*list);
                     all[at] = Some(ValueResults::Rows(listed, partners, placed));
                 }
+                AllValues::Largest { most, .. } if *most <= FEW_LISTED => {
+                    let ranking = Ranking::new(placed);
+                    let smallest = Smallest(*most);
+                    let ranks = LeftResults::new(&smallest, partners, &ranking.placed, driver)?;
+                    all[at] = Some(ValueResults::Largest(ranks, partners, ranking));
+                }
                 AllValues::Largest { most, .. } => {
                     let listed = RowChoice::Largest(*most);
                     all[at] = Some(ValueResults::Rows(listed, partners, placed));
@@ -153,9 +161,36 @@ impl<'a> PartnerValues<'a> {
                 let row = |place| rows.map_or(place, |rows| rows[place as usize]);
                 lists(*listed, placed, left.clone().map(partners.whole_runs()), row)
             }
+            ValueResults::Largest(ranks, partners, ranking) => {
+                let rows = partners.rows();
+                let row = |place| rows.map_or(place, |rows| rows[place as usize]);
+                listed_by_rank(ranks, left.clone(), ranking, row)
+            }
         };
         self.0.iter().map(of_function).collect()
     }
+}
+
+/// Returns the rows with the given ranks as a list for each left row.
+fn listed_by_rank(
+    ranks: &[LeftResults<i64>],
+    left: Range<usize>,
+    ranking: &Ranking,
+    row: impl Fn(u32) -> u32,
+) -> OutputColumn {
+    let (mut ends, mut rows, mut missing) = (memory::vec(left.len()), Vec::new(), Vec::new());
+    let mut own = memory::vec(ranks.len());
+    for (at, left) in left.enumerate() {
+        own.clear();
+        // A row without values has no results.
+        let is_present = ranks[0].is_present[left] == 1;
+        own.extend(ranks.iter().filter(|_| is_present).map(|ranks| ranks.values[left]));
+        memory::reserve(&mut rows, own.len());
+        ranking.extend(&mut rows, &own, &row);
+        missing.extend((!is_present).then_some(at));
+        ends.push(rows.len());
+    }
+    OutputColumn { values: OutputValues::Lists { ends, rows }, missing }
 }
 
 impl<T: OutputValue + Value> LeftResults<T> {

@@ -96,6 +96,9 @@ proptest! {
         let quantiles = AllValues::Quantile { values, quantile: which };
         let distincts = AllValues::Distinct(vec![Column { values: &integers[..], mask }]);
         let rows = AllValues::Rows { masks: vec![mask], list: RowList::All };
+        let most = 1 + (share * 5.0) as usize;
+        let column = vec![Column { values: &integers[..], mask }];
+        let largest = AllValues::Largest { values: column, most };
 
         // The partners of each left row, ordered by time and number.
         let mut expected = Vec::new();
@@ -125,10 +128,11 @@ proptest! {
         let all = 0..left.len();
         let functions = [
             of_all_rows.clone(), quantiles.clone(), distincts.clone(), rows.clone(), others.clone(),
+            largest.clone(),
         ];
         let of_functions =
             PartnerValues::new(&partners, &functions, &driver).unwrap().of(all.clone());
-        let [unmasked, a, b, c, others] = <[_; 5]>::try_from(of_functions).unwrap();
+        let [unmasked, a, b, c, others, d] = <[_; 6]>::try_from(of_functions).unwrap();
         let expected_others: Vec<_> =
             expected.iter().map(|rows| quantile(of(rows), other_which)).collect();
         prop_assert_eq!(&found(&others, left.len()), &expected_others);
@@ -141,6 +145,21 @@ proptest! {
         let of_matches = |function: &AllValues<'_>| {
             all_values_of_matches(&matches, all.clone(), Some(&right_ts), function)
         };
+        let mut expected_largest = expected.clone();
+        for rows in &mut expected_largest {
+            rows.sort_by_key(|&row| std::cmp::Reverse(integers[row])); // the sort is stable
+            rows.truncate(most);
+        }
+        for found in [d, of_matches(&largest)] {
+            let OutputValues::Lists { ends, rows } = &found.values else { unreachable!("lists") };
+            let mut start = 0;
+            for (at, (end, expected)) in ends.iter().zip(&expected_largest).enumerate() {
+                let listed: Vec<usize> = rows[start..*end].iter().map(|&row| row as usize).collect();
+                prop_assert_eq!(&listed, expected);
+                prop_assert_eq!(found.missing.contains(&at), expected.is_empty());
+                start = *end;
+            }
+        }
         for (quantiles, distincts, lists) in
             [(a, b, c), (of_matches(&quantiles), of_matches(&distincts), of_matches(&rows))]
         {

@@ -1,6 +1,8 @@
 //! Functions over all values in a window.
 
-use super::{AllValues, Distinct, Quantiles, RowChoice, ValuesByPlace, lists, of_runs};
+use super::{
+    AllValues, Distinct, FEW_LISTED, Quantiles, Ranking, RowChoice, ValuesByPlace, lists, of_runs,
+};
 use crate::aggregate::inputs::columns::{Stream, first_rows};
 use crate::aggregate::inputs::places::Place;
 use crate::aggregate::output::{OutputColumn, Page};
@@ -110,14 +112,15 @@ impl WindowRows {
 pub struct WindowValues<'a> {
     rows: &'a WindowRows,
     function: ValuesFunction,
-    placed: ValuesByPlace,
 }
 
+/// A function with its values by position.
 #[derive(Debug)]
 enum ValuesFunction {
-    Quantile(Quantiles),
-    Distinct,
-    Rows(RowChoice),
+    Quantile(Quantiles, ValuesByPlace),
+    Distinct(ValuesByPlace),
+    Rows(RowChoice, ValuesByPlace),
+    Largest(usize, Ranking),
 }
 
 impl<'a> WindowValues<'a> {
@@ -130,24 +133,29 @@ impl<'a> WindowValues<'a> {
         let placed = function.placed(rows.rows.len(), |place| rows.place(place), driver)?;
         let function = match function {
             AllValues::Quantile { quantile, .. } => {
-                ValuesFunction::Quantile(Quantiles(vec![quantile]))
+                ValuesFunction::Quantile(Quantiles(vec![quantile]), placed)
             }
-            AllValues::Distinct(_) => ValuesFunction::Distinct,
-            AllValues::Rows { list, .. } => ValuesFunction::Rows(RowChoice::InOrder(list)),
-            AllValues::Largest { most, .. } => ValuesFunction::Rows(RowChoice::Largest(most)),
+            AllValues::Distinct(_) => ValuesFunction::Distinct(placed),
+            AllValues::Rows { list, .. } => ValuesFunction::Rows(RowChoice::InOrder(list), placed),
+            AllValues::Largest { most, .. } if most <= FEW_LISTED => {
+                ValuesFunction::Largest(most, Ranking::new(placed))
+            }
+            AllValues::Largest { most, .. } => {
+                ValuesFunction::Rows(RowChoice::Largest(most), placed)
+            }
         };
-        Ok(WindowValues { rows, function, placed })
+        Ok(WindowValues { rows, function })
     }
 
     /// Returns the values for the windows and keys of a page.
     pub fn of(&self, page: &Page, driver: &Driver) -> Result<OutputColumn, Stopped> {
         let runs = self.rows.runs(page).into_iter();
+        let row = |place: u32| self.rows.rows[place as usize];
         match &self.function {
-            ValuesFunction::Quantile(quantile) => of_runs(quantile, &self.placed, runs, driver),
-            ValuesFunction::Distinct => of_runs(&Distinct, &self.placed, runs, driver),
-            ValuesFunction::Rows(listed) => {
-                Ok(lists(*listed, &self.placed, runs, |place| self.rows.rows[place as usize]))
-            }
+            ValuesFunction::Quantile(quantile, placed) => of_runs(quantile, placed, runs, driver),
+            ValuesFunction::Distinct(placed) => of_runs(&Distinct, placed, runs, driver),
+            ValuesFunction::Rows(choice, placed) => Ok(lists(*choice, placed, runs, row)),
+            ValuesFunction::Largest(most, ranking) => ranking.lists(*most, runs, row, driver),
         }
     }
 }

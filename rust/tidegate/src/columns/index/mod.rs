@@ -421,6 +421,11 @@ impl Table {
         ((name(start), end.map(name)), columns.by.iter().map(|&at| name(at)).collect())
     }
 
+    /// Returns whether rows of the table's index that have no start or end are infinitely long.
+    pub fn has_open_ends(&self) -> bool {
+        self.index().is_some_and(|index| index.columns.open_ends)
+    }
+
     /// Returns the largest number of left rows for which a join searches the index row by row, or
     /// `None` if the table has no index.
     pub fn most_searched(&self) -> Option<usize> {
