@@ -22,6 +22,9 @@
 //! sequentially. Rows in any other order are folded key by key, as the diagram shows. Results are
 //! bit-identical in all cases.
 //!
+//! If both sides are the same rows, and times are their numbers within their keys, the rows of all
+//! keys are visited in their original order instead (`row_passes.rs`).
+//!
 //! If the partners do not form runs, for example because a condition reads both sides, partners are
 //! added one by one ([`aggregate_matches`]). Pairs are never stored.
 //!
@@ -47,7 +50,9 @@ use super::folds::partners::blocks::{FoldedWord, OfBlocks, PartnerBlock};
 use super::folds::partners::listed::Lists;
 use super::folds::partners::panes::PaneFold;
 use super::folds::partners::passes::Passes;
+use super::folds::partners::row_passes::RowPasses;
 use super::folds::partners::runs::Runs;
+use super::folds::partners::words::Word;
 use super::inputs::columns::Stream;
 use super::output::OutputColumn;
 use crate::driver::{Driver, Stopped};
@@ -119,10 +124,8 @@ impl<'a> PartnerAggregates<'a> {
         let timed = [Stream { ts: columns.right.ts, keys: None }];
         let of_rows = |one| if is_timed(one) { &timed } else { &streams };
         let kinds: Vec<_> = aggregates.iter().map(|one| kind(one, of_rows(one), &[0])).collect();
-        let passes = match kinds.iter().any(|kind| kind.in_words().is_some()) {
-            true => Passes::new(columns, driver)?,
-            false => None,
-        };
+        let has_words = kinds.iter().any(|kind| kind.in_words().is_some());
+        let passes = if has_words { AnyPasses::new(columns, driver)? } else { None };
         let (mut words, mut partners, mut folding) = (Vec::new(), None, None);
         let mut functions = Vec::with_capacity(kinds.len());
         for kind in &kinds {
@@ -152,6 +155,28 @@ impl<'a> PartnerAggregates<'a> {
             results.iter_mut().for_each(|results| results.add(&block));
         }
         results.into_iter().map(|results| results.finish()).collect()
+    }
+}
+
+/// Passes over rows in time order, or over rows that are numbered within their keys.
+enum AnyPasses<'a> {
+    ByTime(Passes<'a>),
+    ByNumber(RowPasses<'a>),
+}
+
+impl<'a> AnyPasses<'a> {
+    fn new(columns: PartnerColumns<'a>, driver: &Driver) -> Result<Option<Self>, Stopped> {
+        match RowPasses::new(columns) {
+            Some(passes) => Ok(Some(AnyPasses::ByNumber(passes))),
+            None => Ok(Passes::new(columns, driver)?.map(AnyPasses::ByTime)),
+        }
+    }
+
+    fn fold(&self, words: &[Word<'_>], driver: &Driver) -> Result<Vec<FoldedWord>, Stopped> {
+        match self {
+            AnyPasses::ByTime(passes) => passes.fold(words, driver),
+            AnyPasses::ByNumber(passes) => passes.fold(words, driver),
+        }
     }
 }
 

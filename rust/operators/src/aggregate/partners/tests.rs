@@ -224,3 +224,66 @@ proptest! {
         prop_assert_eq!(&found[0], &found[1]);
     }
 }
+
+proptest! {
+    /// Each function is computed twice: in passes over numbered rows and by pane. For the panes, the
+    /// left rows are a copy, so that both sides are not the same rows.
+    #[test]
+    fn differential_passes_over_numbered_rows_and_panes(
+        rows in prop::collection::vec((0..3_u32, any::<i8>(), any::<bool>()), 0..60),
+        size in 1..9_i64,
+        with_keys in any::<bool>(),
+        threads in 1..4_usize,
+    ) {
+        let driver = Driver::new(threads, Stop::default());
+        let interval = Interval { lower: Some(-size), upper: Some(0), closed: Closed::Right };
+        let keys: Vec<u32> = rows.iter().map(|row| row.0).collect();
+        let mut next = [0_i64; 3];
+        let number = |row: &(u32, i8, bool)| {
+            let next = &mut next[if with_keys { row.0 as usize } else { 0 }];
+            *next += 1;
+            *next - 1
+        };
+        let ts: Vec<i64> = rows.iter().map(number).collect();
+        let floats: Vec<f64> = rows.iter().map(|row| match row.1 {
+            100.. => f64::NAN,
+            -100 => -0.0,
+            value => 0.1 * 10_f64.powi(i32::from(value) / 6),
+        }).collect();
+        let integers: Vec<i64> = rows.iter().map(|row| i64::from(row.1)).collect();
+        let mut mask = BitSet::new(rows.len());
+        rows.iter().enumerate().filter(|(_, row)| row.2).for_each(|(at, _)| mask.insert(at));
+        let mut aggregates = Vec::new();
+        for mask in [None, Some(&mask)] {
+            let floats = || vec![Column { values: &floats[..], mask }];
+            let integers = || vec![Column { values: &integers[..], mask }];
+            aggregates.extend([
+                Aggregate::Count(vec![mask]),
+                Aggregate::Sum(NumberColumns::Floats(floats())),
+                Aggregate::Mean(NumberColumns::Integers(integers())),
+                Aggregate::WeightedMean(ColumnPairs { values: floats(), others: floats() }),
+                Aggregate::Min(integers()),
+                Aggregate::Max(integers()),
+                Aggregate::Variance(floats()),
+            ]);
+        }
+        let (left_ts, left_keys) = (ts.clone(), keys.clone());
+        let right = JoinColumns { ts: &ts, keys: with_keys.then_some(&keys[..]) };
+        let copied = JoinColumns { ts: &left_ts, keys: with_keys.then_some(&left_keys[..]) };
+        let mut found = Vec::new();
+        for left in [right, copied] {
+            let columns = PartnerColumns {
+                left, right, key_count: 3, interval: &interval, with_prevailing: false,
+            };
+            prop_assert_eq!(
+                RowPasses::new(columns).is_some(), rows.is_empty() || std::ptr::eq(left.ts, &ts[..])
+            );
+            let partners = interval_partners(columns, &driver).unwrap();
+            let functions =
+                PartnerAggregates::new(columns, || Ok(&partners), &aggregates, &driver).unwrap();
+            let all = functions.of(0..rows.len());
+            found.push(all.iter().map(|column| shown(column, rows.len())).collect::<Vec<_>>());
+        }
+        prop_assert_eq!(&found[0], &found[1]);
+    }
+}

@@ -6,6 +6,7 @@
 //! | `blocks.rs` | the results of functions, block by block of left rows |
 //! | `words.rs` | functions whose states are words |
 //! | `passes.rs` | suffixes and prefixes of words, if both sides are in time order |
+//! | `row_passes.rs` | suffixes and prefixes of words, if windows consist of a number of rows |
 //! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
 //! | `listed.rs` | partners that are added one by one |
 //! | `functions.rs` | the functions in each of these forms, with small states if all rows count |
@@ -15,5 +16,6 @@ pub(in crate::aggregate) mod functions;
 pub(in crate::aggregate) mod listed;
 pub(in crate::aggregate) mod panes;
 pub(in crate::aggregate) mod passes;
+pub(in crate::aggregate) mod row_passes;
 pub(in crate::aggregate) mod runs;
-mod words;
+pub(in crate::aggregate) mod words;
