@@ -162,7 +162,7 @@ def duckdb(job: Job) -> Callable[[], Any]:
             if job.case == "rolling-time"
             else "rows between 19 preceding and current row"
         )
-        query = f"select *, avg(v) over (partition by k order by ts {frame}) as mean from r"  # noqa: S608 - fixed texts
+        query = f"select *, avg(v) over (partition by k order by ts {frame}) as mean from r"  # noqa: S608 - fixed strings
     else:
         query = """
             select date_trunc('day', ts)::timestamp as window_start, k, count(*) as n,
