@@ -189,14 +189,14 @@ const FEW_LISTED: usize = if cfg!(test) { 3 } else { 64 };
 
 /// The rows by value, from the largest to the smallest, and then by position.
 #[derive(Debug)]
-struct Ranking {
+struct RowRanks {
     /// The rank of the row at each position.
     placed: ValuesByPlace,
     /// The position of the row with each rank.
     order: Vec<u32>,
 }
 
-impl Ranking {
+impl RowRanks {
     fn new(placed: ValuesByPlace) -> Self {
         let ValuesByPlace { mut codes, counted } = placed;
         let mut order: Vec<u32> = memory::collect(0..codes.len() as u32);
@@ -204,7 +204,7 @@ impl Ranking {
         for (rank, &place) in (0..).zip(&order) {
             codes[place as usize] = rank;
         }
-        Ranking { placed: ValuesByPlace { codes, counted }, order }
+        RowRanks { placed: ValuesByPlace { codes, counted }, order }
     }
 
     /// Appends the rows with these ranks. `row` returns the number of the row at a position.

@@ -8,7 +8,7 @@ use tidegate_structures::memory::pages::{Pages, Slot, UnwrittenPages};
 use tidegate_structures::memory::partition::{ranges, split_buckets};
 
 use super::{
-    AllValues, Distinct, FEW_LISTED, Item, Quantiles, Ranking, RowChoice, Scratch, Smallest,
+    AllValues, Distinct, FEW_LISTED, Item, Quantiles, RowChoice, RowRanks, Scratch, Smallest,
     ValuesByPlace, WindowFunction, column, lists, slide,
 };
 use crate::aggregate::folds::partners::listed::Lists;
@@ -65,7 +65,7 @@ enum ValueResults<'a> {
     /// Rows are listed only on request, because they can far outnumber the left rows.
     Rows(RowChoice, &'a Partners, ValuesByPlace),
     /// For each position in the lists, the rank of the row in each left row's list.
-    Largest(Vec<LeftResults<i64>>, &'a Partners, Ranking),
+    Largest(Vec<LeftResults<i64>>, &'a Partners, RowRanks),
 }
 
 /// For each left row, a flag that indicates whether there is a result, followed by the result.
@@ -137,7 +137,7 @@ impl<'a> PartnerValues<'a> {
                     all[at] = Some(ValueResults::Rows(listed, partners, placed));
                 }
                 AllValues::Largest { most, .. } if *most <= FEW_LISTED => {
-                    let ranking = Ranking::new(placed);
+                    let ranking = RowRanks::new(placed);
                     let smallest = Smallest(*most);
                     let ranks = LeftResults::new(&smallest, partners, &ranking.placed, driver)?;
                     all[at] = Some(ValueResults::Largest(ranks, partners, ranking));
@@ -175,7 +175,7 @@ impl<'a> PartnerValues<'a> {
 fn listed_by_rank(
     ranks: &[LeftResults<i64>],
     left: Range<usize>,
-    ranking: &Ranking,
+    ranking: &RowRanks,
     row: impl Fn(u32) -> u32,
 ) -> OutputColumn {
     let (mut ends, mut rows, mut missing) = (memory::vec(left.len()), Vec::new(), Vec::new());

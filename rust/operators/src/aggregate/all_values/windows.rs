@@ -1,7 +1,7 @@
 //! Functions over all values in a window.
 
 use super::{
-    AllValues, Distinct, FEW_LISTED, Quantiles, Ranking, RowChoice, ValuesByPlace, lists, of_runs,
+    AllValues, Distinct, FEW_LISTED, Quantiles, RowChoice, RowRanks, ValuesByPlace, lists, of_runs,
 };
 use crate::aggregate::inputs::columns::{Stream, first_rows};
 use crate::aggregate::inputs::places::Place;
@@ -120,7 +120,7 @@ enum ValuesFunction {
     Quantile(Quantiles, ValuesByPlace),
     Distinct(ValuesByPlace),
     Rows(RowChoice, ValuesByPlace),
-    Largest(usize, Ranking),
+    Largest(usize, RowRanks),
 }
 
 impl<'a> WindowValues<'a> {
@@ -138,7 +138,7 @@ impl<'a> WindowValues<'a> {
             AllValues::Distinct(_) => ValuesFunction::Distinct(placed),
             AllValues::Rows { list, .. } => ValuesFunction::Rows(RowChoice::InOrder(list), placed),
             AllValues::Largest { most, .. } if most <= FEW_LISTED => {
-                ValuesFunction::Largest(most, Ranking::new(placed))
+                ValuesFunction::Largest(most, RowRanks::new(placed))
             }
             AllValues::Largest { most, .. } => {
                 ValuesFunction::Rows(RowChoice::Largest(most), placed)
