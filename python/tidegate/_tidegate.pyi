@@ -2109,6 +2109,34 @@ class Aggregate(Operator[AggregateStats]):
         memory_limit: Bytes | None = None,
         digest: bool = False,
     ) -> Self: ...
+    def open(self) -> pa.Table:
+        """Return the windows that are still open, with their values so far.
+
+        These are the rows that the operator would emit if all sources were closed now, in the same
+        order. They include rows that have been pushed but are not final yet. The operator itself is
+        unchanged: each window is still emitted once, when it is complete. Results that are complete
+        but have not been polled yet are not included. With `empty`, the windows that `keep` and
+        `end` add are included.
+
+        The call takes a snapshot and processes its state, so it takes time and memory proportional
+        to the state.
+
+        Example:
+            >>> windows = tg.Aggregate(trades.schema, on="ts", size=25, aggs={"n": tg.agg.count()})
+            >>> windows.sources[0].push(trades)
+            >>> windows.open().to_pylist()
+            [{'window_start': 25, 'window_end': 50, 'n': 1}]
+            >>> windows.poll().to_pylist()
+            [{'window_start': 0, 'window_end': 25, 'n': 2}]
+
+        Returns:
+            A table with the columns of the results.
+
+        Raises:
+            ClosedError: The operator is closed, or was created before this process was forked.
+            MemoryLimitError: The system is out of memory.
+            TidegateError: A function or a condition cannot be computed, or a source was abandoned.
+        """
 
 @final
 class WindowJoin(StreamJoin):

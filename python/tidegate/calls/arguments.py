@@ -241,7 +241,15 @@ def _is_column(value: object) -> bool:
 FRAMES = ("Spark", "pandas-on-Spark")
 
 # Functions that `tidegate.spark` also provides.
-ON_SPARK = ("aggregate", "asof_join", "band_join", "interval_join", "overlap_join", "window_join")
+ON_SPARK = (
+    "aggregate",
+    "asof_join",
+    "band_join",
+    "interval_join",
+    "overlap_join",
+    "rolling",
+    "window_join",
+)
 
 
 def _check_collected(function: Callable[..., Any], given: tuple[Any, ...], named: Given) -> None:

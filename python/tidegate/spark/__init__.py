@@ -118,6 +118,7 @@ from tidegate.spark.driver.calls import AggregateCall, JoinCall
 from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
 from tidegate.spark.plan.session import wanted
+from tidegate.spark.rolling_windows import rolling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +141,7 @@ __all__ = [
     "explain",
     "interval_join",
     "overlap_join",
+    "rolling",
     "window_join",
 ]
 

@@ -205,7 +205,12 @@ pub(crate) fn options(
 
 #[doc = manual!(Aggregate)]
 #[pyclass(frozen, extends = Operator, subclass, module = "tidegate")]
-pub(crate) struct Aggregate;
+pub(crate) struct Aggregate {
+    query: Aggregation,
+    schema: SchemaRef,
+    options: AggregateOptions,
+    is_digested: bool,
+}
 
 #[pymethods]
 impl Aggregate {
@@ -265,8 +270,24 @@ impl Aggregate {
         let py = schema.py();
         let schema = self::schema("schema", schema)?;
         warn(py, query.advice(std::slice::from_ref(&schema)).map_err(raise)?)?;
-        let aggregation = interrupt::detached(py, || stream::aggregate(&query, schema, &options))?;
-        Ok(PyClassInitializer::from(Operator::new(aggregation, digest)).add_subclass(Aggregate))
+        let aggregation =
+            interrupt::detached(py, || stream::aggregate(&query, schema.clone(), &options))?;
+        let made = Aggregate { query, schema, options, is_digested: digest };
+        Ok(PyClassInitializer::from(Operator::new(aggregation, digest)).add_subclass(made))
+    }
+
+    #[doc = manual!(Aggregate.open)]
+    fn open<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, own) = (slf.py(), slf.get());
+        let operator = slf.as_super().get();
+        let (stop, running) = (Stop::default(), Stop::default());
+        let snapshot = operator.handle.at_length(py, &stop, stream::Operator::snapshot)?;
+        let (query, schema) = (own.query.clone(), own.schema.clone());
+        let (options, is_digested) = (own.options.clone(), own.is_digested);
+        let batches = interrupt::run(py, &running, move || {
+            stream::open_windows(&query, schema, &options, is_digested, &snapshot)
+        })?;
+        export::table(py, batches, operator.schema.clone())
     }
 }
 

@@ -48,7 +48,7 @@ mod state;
 mod tactic;
 mod times;
 
-pub use aggregate::{AggregateOptions, aggregate};
+pub use aggregate::{AggregateOptions, aggregate, open_windows};
 pub use intake::news::{DriverWork, News};
 pub use intake::source::{Source, SourceStats, lock};
 pub use join::{Parallelism, asof_join, band_join, band_self_join, interval_join, window_join};

@@ -10,12 +10,14 @@
 //! | `state.rs` | the state as bytes |
 //! | `filled.rs` | windows without rows |
 //! | `counted.rs` | windows that consist of a number of rows |
+//! | `open.rs` | windows that are not complete yet |
 //! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 
 mod chosen;
 mod counted;
 mod filled;
 mod groups;
+mod open;
 mod ordered;
 mod rows;
 mod state;
@@ -62,6 +64,7 @@ use crate::query::published::{multiway_design, streaming_aggregate_by};
 use crate::{Error, Result};
 use chosen::ChosenRows;
 use groups::{GROUP_BYTES, StreamGroups};
+pub use open::open_windows;
 use ordered::OrderedColumns;
 
 /// The approximate maximum number of rows in an epoch. An epoch should be large enough to divide
