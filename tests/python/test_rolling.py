@@ -237,6 +237,9 @@ def test_plans_name_the_windows() -> None:
         ({"columns": ["x"]}, SchemaError, "columns: the result has no column `x`"),
         ({"lateness": 3}, TidegateError, "memory_limit"),
         ({"period": 3}, TypeError, "write size=3"),
+        ({"window": 20}, TypeError, "write size=tidegate.rows(20); an integer as size is a"),
+        ({"min_periods": 1}, TypeError, "every row has a result; add tidegate.agg.count()"),
+        ({"center": True}, TypeError, "by interval_join(table, table, lower=..., upper=...,"),
     ],
 )
 def test_wrong_arguments_are_explained(

@@ -89,8 +89,14 @@ NOTES = {
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",
+    "min_periods": "every row has a result; add tidegate.agg.count() to see how many rows it has",
+    "min_samples": "every row has a result; add tidegate.agg.count() to see how many rows it has",
+    "center": "a window ends at its row; for rows on both sides, join the table with itself by "
+    "interval_join(table, table, lower=..., upper=..., aggs=...)",
     "dropna": "a null key is a group in aggregate, and matches nothing in a join",
 }
+# Names of a number of rows in calls of `rolling`.
+COUNTS = {"rows", "window", "window_size"}
 # The maximum length of a value in a message.
 SHOWN = 60
 
@@ -419,6 +425,8 @@ def _of_one(function: str, known: list[str], name: str, value: Any) -> tuple[str
     if name == "suffixes" and "suffix" in known and isinstance(value, list | tuple) and value:
         advice = "right columns get this suffix if the left side has the same name"
         return f"suffix={_shown(value[-1])}", advice
+    if function.startswith("rolling") and name in COUNTS and isinstance(value, int):
+        return f"size=tidegate.rows({value})", "an integer as size is a length of time"
     if SAME.get(name) in known:
         return f"{SAME[name]}={_shown(value)}", ""
     if name in NOTES:
