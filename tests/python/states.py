@@ -20,6 +20,7 @@ from tidegate import (
     IntervalJoin,
     Merge,
     Operator,
+    Rolling,
     WindowJoin,
     agg,
     rows,
@@ -152,6 +153,13 @@ def aggregated(schema: pa.Schema = LEFT, **arguments: object) -> Kind:
     )
 
 
+def rolled(**arguments: object) -> Kind:
+    """Create rolling windows over the same two sources."""
+    kind = aggregated(aggs=FUNCTIONS)
+    options: dict[str, object] = {"on": "ts", "sources": 2, "lateness": 2, "threads": 1}
+    return replace(kind, make=lambda: Rolling(LEFT, aggs=FUNCTIONS, **(options | arguments)))
+
+
 def merged(schema: pa.Schema = LEFT) -> Kind:
     """Create a merge of three sources; one is closed, and another holds back the rest."""
     return Kind(
@@ -242,4 +250,19 @@ KINDS |= {
     "interval-changed": changed(
         joined(IntervalJoin, how="full", **INTERVAL), ("right", [15, 17]), ("left", [15]), idle=1
     ),
+}
+LISTED = pa.table(
+    {"window_start": [0, 2, 8, 9, 13], "window_end": [5, 13, 40, 31, 42], "k": [*"abcab"]}
+)
+TIMED = {"held": agg.time_weighted_mean("x"), "recent": agg.ewm_mean("x", 3)}
+LISTS = {"first": agg.first("text", 2), "top": agg.top("price", 2, by="x")}
+KINDS |= {
+    "rolling-time": rolled(by="k", size=6, closed="both"),
+    "rolling-rows": rolled(by=["k", "flag"], size=rows(3)),
+    "windows-of-rows": aggregated(by="k", size=rows(3), advance=rows(2), aggs=FUNCTIONS),
+    "windows-listed": aggregated(by="k", windows=LISTED, aggs=FUNCTIONS),
+    "windows-filled": aggregated(
+        by="k", size=3, aggs={**FUNCTIONS, **LISTS}, empty="last", keep=12
+    ),
+    "windows-timed": aggregated(by="k", size=6, advance=3, aggs=TIMED),
 }
