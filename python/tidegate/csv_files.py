@@ -71,7 +71,8 @@ def csv(  # noqa: PLR0913 - the options of the text
             can be compressed with gzip or zstd.
         types: The types of columns by name, such as `{"user": "string", "p": "double", "ts":
             "timestamp"}`. The types of other columns are inferred from their values. A column of
-            numbers becomes a string column if a value has a leading zero or is in quotes.
+            numbers becomes a string column if a value has a leading zero, does not fit in 64 bits
+            as an integer, or is in quotes.
         delimiter: The character between values. By default, this is a comma, or a tab if the
             extension is `.tsv`.
         header: Whether the first line contains the column names. By default, it must do so, and a

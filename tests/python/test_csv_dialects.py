@@ -201,6 +201,15 @@ def test_quoted_times_are_times(folder) -> None:
     assert row["ts"] == datetime(2026, 3, 2, 10, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("number", [str(2**63), str(-(2**63) - 1), "9" * 19, "1" * 25])
+def test_integers_that_do_not_fit_in_64_bits_are_strings(folder, number: str) -> None:
+    largest = str(2**63 - 1)
+    Path("a.csv").write_text(f"ts,id,fits,power\n1,{number},{largest},1e30\n2,3,5,2.5\n")
+    first, second = rows_of(Path("a.csv").read_text())
+    assert first == {"ts": 1, "id": number, "fits": int(largest), "power": 1e30}
+    assert second == {"ts": 2, "id": "3", "fits": 5, "power": 2.5}
+
+
 @pytest.mark.parametrize("code", ["007", "+49301234567", "00", " 007"])
 def test_codes_are_strings(folder, code: str) -> None:
     assert [row["x"] for row in rows_of(f"x,y\n7,1\n{code},2\n")] == ["7", code]

@@ -24,8 +24,11 @@ from tidegate.io.guesses import (
     LEADING_ZERO,
     NUMBERS,
     QUOTED,
+    TOO_LONG,
     guessed_numbers,
     has_code,
+    has_long_integer,
+    may_have_long_integers,
     parse_options,
     quoted_columns,
     signs_of_text,
@@ -124,6 +127,8 @@ def table(
     numbers = guessed_numbers(found.schema, given)
     wanted = {*(one.name for one in found.schema if _may_be_time(one, dialect, given))}
     suspects = _suspects(opener, dialect, head, numbers)
+    long = [name for name in numbers if may_have_long_integers(found.column(name))]
+    suspects = dict.fromkeys(long, TOO_LONG) | suspects
     texts = _texts(opener, dialect, head, [*dict.fromkeys([*suspects, *wanted])])
     for name, column in texts.items():
         kept, reason = _decided(name, column, suspects, dialect, found.schema.field(name).type)
@@ -148,8 +153,10 @@ def _decided(
         found = times.since_epoch(column, dialect.epoch_unit)
         if found is not None:
             return found, f"{dialect.epoch_unit} since 1970"
-    if reason == QUOTED or (reason and has_code(column)):
+    if reason == QUOTED or (reason == LEADING_ZERO and has_code(column)):
         return column, reason
+    if reason and guess == pa.float64() and has_long_integer(column):
+        return column, TOO_LONG
     if guess not in NUMBERS and (found := times.guessed(column, dialect)) is not None:
         return found, ""
     # Without a matching format, a time in ISO 8601 format is a string.

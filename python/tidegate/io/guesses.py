@@ -2,7 +2,8 @@
 
 pyarrow infers the types, with one exception: if a numeric column contains a code such as `007`,
 a telephone number such as `+49301234567`, or a quoted number, it becomes a string column, because
-numbers do not have leading zeros, plus signs or quotes.
+numbers do not have leading zeros, plus signs or quotes. Integers that do not fit in 64 bits also
+remain strings, because floats would lose digits.
 """
 
 from collections.abc import Collection, Sequence
@@ -39,6 +40,14 @@ WIDENINGS = [
 ]
 
 CODE = r"^[ \t]*(?:0[0-9]|\+[0-9]+[ \t]*$)"
+LARGEST = str(2**63 - 1)
+# Numbers with as many digits as the largest integer that first differ from it in a larger digit.
+LARGER = "|".join(
+    f"{LARGEST[:place]}[{int(digit) + 1}-9][0-9]{{{len(LARGEST) - place - 1}}}"
+    for place, digit in enumerate(LARGEST)
+    if digit != "9"
+)
+LONG_INTEGER = rf"^[ \t]*-?(?:[0-9]{{{len(LARGEST) + 1},}}|{LARGER})[ \t]*$"
 # The first bytes of numbers, including `nan` and `inf`, for quoted numbers.
 NUMBER_STARTS = np.isin(np.arange(256), [*b"0123456789+-. \tnNiI"])
 MARK = "\x01"
@@ -46,6 +55,7 @@ SCANNED_BYTES = 1 << 20
 
 LEADING_ZERO = "a value has a leading zero or plus sign"
 QUOTED = "a number is in quotes"
+TOO_LONG = "an integer does not fit in 64 bits"
 GIVEN = "as specified"
 
 
@@ -59,6 +69,21 @@ def guessed_numbers(schema: pa.Schema, given: Collection[str]) -> list[str]:
 def has_code(texts: pa.Array | pa.ChunkedArray) -> bool:
     """Return whether any string is a number with a leading zero, or an integer with a plus sign."""
     return bool(pc.any(pc.match_substring_regex(texts, CODE)).as_py())
+
+
+def has_long_integer(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether any string is an integer that does not fit in 64 bits."""
+    return bool(pc.any(pc.match_substring_regex(texts, LONG_INTEGER)).as_py())
+
+
+def may_have_long_integers(column: pa.ChunkedArray) -> bool:
+    """Return whether some numbers are so large that they may be integers beyond 64 bits."""
+    if column.type != pa.float64():
+        return False
+    found = pc.min_max(column)
+    return any(
+        (found[end].as_py() or 0.0) * sign >= 2.0**63 for end, sign in (("min", -1), ("max", 1))
+    )
 
 
 def signs_of_text(text: pa.NativeFile, dialect: Dialect) -> tuple[bool, bool]:
