@@ -1,4 +1,4 @@
-"""The argument `unit`: times that are numbers are converted exactly, or the call fails."""
+"""The argument `unit`: numeric times are converted exactly, or the call fails."""
 
 from fractions import Fraction
 from typing import Any

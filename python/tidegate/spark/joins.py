@@ -149,9 +149,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             not affect the result. A left row is emitted once the watermark has passed all possible
             partners of the row, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        open_ends: Whether a bound that is given as an expression and is null means that there is no
-            bound. Otherwise, a row with a null bound does not match any row. `open_ends` requires
-            tables, whose rows are then divided only by key.
+        open_ends: Whether a bound expression that evaluates to null means that there is no bound.
+            Otherwise, a row with a null bound does not match any row. `open_ends` requires tables,
+            whose rows are then divided only by key.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
             bound. The last row before an interval may be arbitrarily old, so a time slice would

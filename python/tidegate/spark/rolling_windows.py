@@ -67,8 +67,8 @@ def rolling(  # noqa: PLR0913 - the arguments of the native call, and one of Spa
         size: The length of each window: a duration, an integer if times are integers, or a number
             of rows with the same key, as `tidegate.rows(n)`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
-        closed: The ends of a window that the window includes, as in `tidegate.rolling`. `right`,
-            the default, includes the row itself.
+        closed: The ends that a window includes, as in `tidegate.rolling`. `right`, the default,
+            includes the row itself.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         columns: The columns of the DataFrame to include in the result, in this order. None means
             all columns.

@@ -39,7 +39,7 @@ pub(crate) struct Groups {
     pub(crate) columns: Vec<Column>,
 }
 
-/// Numbers for the keys of a table, in any order.
+/// The numbers that identify a table's keys, in any order.
 struct GroupNumbers {
     numbers: Pages<u32>,
     /// One more than the largest number.
