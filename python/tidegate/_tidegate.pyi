@@ -2027,7 +2027,7 @@ class Aggregate(Operator[AggregateStats]):
             most this long after the start of the key's last window with rows. Required with
             `empty`, because more rows may always arrive for a key.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -2112,8 +2112,8 @@ class Aggregate(Operator[AggregateStats]):
     def open(self) -> pa.Table:
         """Return the windows that are still open, with their values so far.
 
-        These are the rows that the operator would emit if all sources were closed now, in the same
-        order. They include rows that have been pushed but are not final yet. The operator itself is
+        They are the rows that the operator would emit, in this order, if all sources were closed
+        now. They include rows that have been pushed but are not final yet. The operator itself is
         unchanged: each window is still emitted once, when it is complete. Results that are complete
         but have not been polled yet are not included. With `empty`, the windows that `keep` and
         `end` add are included.
@@ -3251,7 +3251,7 @@ class RollingQuery:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def rolling_query(arguments: dict[str, Any]) -> RollingQuery:
-    """Build a rolling query from the arguments of a call."""
+    """Build a rolling query from a call's arguments."""
 
 class Index:
     """A table prepared once as the right side of many joins.

@@ -646,7 +646,7 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         The time from which every key has windows: with `empty`, the windows of each key begin with
-        the first window that starts at or after this time, or with its first window with rows if
+        the first window that starts at or after this time, or with its first non-empty window if
         that is earlier. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if
         times are integers. Values before the first row of a key are null or 0. `start` cannot be
         combined with `memory_limit`.
@@ -665,7 +665,7 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The time before which every key has windows: with `empty`, the windows of each key end with
-        the last window that starts before this time, or with its last window with rows if that is
+        the last window that starts before this time, or with its last non-empty window if that is
         later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if times are
         integers.
         """,
@@ -1493,7 +1493,8 @@ OPTIONS: tuple[Option, ...] = (
         The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC or,
         with a pair such as `("s", start)`, from a datetime. The result then contains timestamps.
         Floats must be whole numbers of microseconds, or of nanoseconds if the unit is "ns". The
-        inputs are read whole, so `unit` cannot be combined with `memory_limit`, an index or tasks.
+        inputs are read in full, so `unit` cannot be combined with `memory_limit`, an index or
+        tasks.
         """,
         default="None",
     ),

@@ -144,8 +144,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -270,8 +270,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -439,8 +439,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -600,8 +600,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -764,8 +764,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -918,8 +918,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1097,8 +1097,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1230,8 +1230,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1379,8 +1379,8 @@ def window_join(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1510,8 +1510,8 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1653,12 +1653,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         start: The time from which every key has windows: with `empty`, the windows of each key
-            begin with the first window that starts at or after this time, or with its first window
-            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
-            or an integer if times are integers. Values before the first row of a key are null or 0.
-            `start` cannot be combined with `memory_limit`.
+            begin with the first window that starts at or after this time, or with its first
+            non-empty window if that is earlier. Give a date, a time, a string such as
+            "2026-03-02T09:30", or an integer if times are integers. Values before the first row of
+            a key are null or 0. `start` cannot be combined with `memory_limit`.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -1680,8 +1680,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1828,12 +1828,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         start: The time from which every key has windows: with `empty`, the windows of each key
-            begin with the first window that starts at or after this time, or with its first window
-            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
-            or an integer if times are integers. Values before the first row of a key are null or 0.
-            `start` cannot be combined with `memory_limit`.
+            begin with the first window that starts at or after this time, or with its first
+            non-empty window if that is earlier. Give a date, a time, a string such as
+            "2026-03-02T09:30", or an integer if times are integers. Values before the first row of
+            a key are null or 0. `start` cannot be combined with `memory_limit`.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -1855,8 +1855,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1962,8 +1962,8 @@ def rolling(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2063,8 +2063,8 @@ def rolling_batches(  # noqa: PLR0913 - the options of the query
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2140,8 +2140,8 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2204,8 +2204,8 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
             or, with a pair such as `("s", start)`, from a datetime. The result then contains
             timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
-            is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`, an
-            index or tasks.
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.

@@ -126,7 +126,7 @@ class _Reported:
 
 
 def _bar(function: str) -> AbstractContextManager[Report]:
-    """Return a context manager whose value is a function that updates a bar."""
+    """Return a context manager that yields a function for updating a progress bar."""
     if find_spec("tqdm"):
         return _TqdmBar(function)
     if find_spec("rich"):

@@ -298,7 +298,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         passed the end of the window, in every output mode.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid. A task fails if it reads a null time,
             or if an integer sum over a window or a slice of a window exceeds 64 bits. Spark then
             raises the error when you use the DataFrame.

@@ -229,7 +229,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or, for streams, a watermark or the
             RocksDB state store is missing. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
@@ -412,7 +412,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
             stream has no watermark or no RocksDB state store. The error is also raised if a side
             that is sent in full contains a null time. In other cases, the task that reads a null
@@ -596,7 +596,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
             or no RocksDB state store. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
@@ -979,7 +979,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
             is sent in full contains a row that starts after it ends. On any other side, the task
             that reads such a row fails, so Spark raises the error when you use the DataFrame.

@@ -53,7 +53,7 @@ impl HeldValues {
         self.first > self.last
     }
 
-    /// Returns the sum of all values until the last row, each multiplied by the time for which it
+    /// Returns the sum of all values up to the last row, each multiplied by the time for which it
     /// holds.
     fn whole_area(&self) -> f64 {
         held(self.value, span(self.first, self.second)) + self.area

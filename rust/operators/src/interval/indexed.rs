@@ -187,7 +187,7 @@ fn take_first<'a, T>(slots: &mut &'a mut [T], count: usize) -> &'a mut [T] {
     first
 }
 
-/// The positions of some left rows' partners.
+/// The positions of the partners of some left rows.
 struct FoundPlaces<'a> {
     parts: &'a [SearchedPart<'a>],
     /// For each left row, a run of positions in each part.

@@ -64,7 +64,7 @@ impl GroupNumbers {
 }
 
 /// Returns a number for each row's key, and one more than the largest of these numbers. Rows have
-/// equal numbers if their keys are equal, where null is a key like any other.
+/// equal numbers if their keys are equal. Null is a key like any other.
 pub(crate) fn number_groups(
     table: &Table,
     by: &[KeyColumn],

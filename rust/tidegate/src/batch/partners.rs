@@ -395,7 +395,7 @@ impl PartnerResults {
         self.columns.put_together(of_states, all_values)
     }
 
-    /// Returns the intervals of some left rows.
+    /// Returns the intervals of the given left rows.
     fn spans(&self, left: Range<usize>) -> Vec<Span> {
         let timed = self.plan.timed.expect("a function weights values by time");
         let ts = match (&self.partners, &self.left_times) {
