@@ -372,9 +372,9 @@ class Source:
                 precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
-            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
-                A float counts as the shortest decimal that represents it. It must be a whole number
-                of the column's units. Arrow data has its own units, so it does not accept `unit`.
+            unit: The unit of numbers in timestamp columns, which count from 1970 in UTC. A float is
+                interpreted as the shortest decimal that represents it. It must be a whole number of
+                the column's units. Arrow data has its own units, so it does not accept `unit`.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread is running the operator (`Operator.running`). Late rows occupy memory
@@ -423,9 +423,9 @@ class Source:
                 if, the column has a time zone, or numbers if `unit` is given.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
-            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
-                A float counts as the shortest decimal that represents it. It must be a whole number
-                of the column's units. Arrow data has its own units, so it does not accept `unit`.
+            unit: The unit of numbers in timestamp columns, which count from 1970 in UTC. A float is
+                interpreted as the shortest decimal that represents it. It must be a whole number of
+                the column's units. Arrow data has its own units, so it does not accept `unit`.
             block: Whether to wait if `memory_limit` leaves no room for the rows now but may leave
                 room later. If False, the call raises an error instead. If None, the call waits only
                 while a thread is running the operator (`Operator.running`). Late rows occupy memory
@@ -510,9 +510,9 @@ class Source:
                 precision.
             extra: How to treat columns that are not in the schema. `error`: an error is raised.
                 `ignore`: the columns are ignored.
-            unit: The unit of numbers in timestamp columns, which count the time since 1970 in UTC.
-                A float counts as the shortest decimal that represents it. It must be a whole number
-                of the column's units. Arrow data has its own units, so it does not accept `unit`.
+            unit: The unit of numbers in timestamp columns, which count from 1970 in UTC. A float is
+                interpreted as the shortest decimal that represents it. It must be a whole number of
+                the column's units. Arrow data has its own units, so it does not accept `unit`.
 
         Raises:
             SchemaError: A column is missing or not in the schema, or the kind of its type differs.
@@ -1469,8 +1469,8 @@ class Rolling(Operator[RollingStats]):
     The operator ignores late rows. Otherwise, its result rows are identical, bit for bit, to those
     of `rolling`. They are in merged order: by time, then by source, then by position in the source.
     A row is emitted as soon as no source can deliver a row that precedes it or falls into its
-    window. If a window includes rows with the same time as its row, this happens once the time has
-    passed.
+    window. If a window includes rows with the same time as its row, the row is emitted once that
+    time has passed.
 
     This is an `Operator`: threads may push rows into its sources while other threads poll. `poll`
     does not wait, but iteration waits for rows until all sources are closed.
@@ -1490,16 +1490,16 @@ class Rolling(Operator[RollingStats]):
         schema: The schema of all sources: a `pyarrow.Schema`, or data with this schema.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
-            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
-            number of rows with the same key, in time order. Rows with equal times are in input
-            order.
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)`
+            specifies a number of rows with the same key, in time order. Rows with equal times are
+            in input order.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        closed: The ends of a window that the window includes. The upper end is the row itself, and
-            the lower end precedes it by `size`. `right`, the default, includes the row itself but
-            not the lower end. `left` includes the lower end but not the row itself. `both` includes
-            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
-            includes or excludes all rows with the same time.
+        closed: The ends that a window includes. The upper end is the row itself, and the lower end
+            precedes it by `size`. `right`, the default, includes the row itself but not the lower
+            end. `left` includes the lower end but not the row itself. `both` includes both ends,
+            and `neither` excludes both ends. If `size` is a length of time, an end includes or
+            excludes all rows with the same time.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         columns: The input columns to include in the result, in this order. None means all columns.
@@ -1992,12 +1992,12 @@ class Aggregate(Operator[AggregateStats]):
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
-            number of rows with the same key.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)`
+            specifies a number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units or is a number of rows, so must
-            `advance` be.
+            between windows. If `size` is in calendar units or is a number of rows, `advance` must
+            be, too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -2012,7 +2012,7 @@ class Aggregate(Operator[AggregateStats]):
             whose time is exactly the end of a session starts a new session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
-            Windows may overlap, and a row counts in every window that contains its time. If the
+            Windows may overlap, and a row belongs to every window that contains its time. If the
             table has columns with the names of key columns, a window contains only rows with the
             same values in these columns. Other columns are ignored. `tidegate.calendar` returns
             such a table.
@@ -2027,7 +2027,7 @@ class Aggregate(Operator[AggregateStats]):
             most this long after the start of the key's last window with rows. Required with
             `empty`, because more rows may always arrive for a key.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -2112,8 +2112,8 @@ class Aggregate(Operator[AggregateStats]):
     def open(self) -> pa.Table:
         """Return the windows that are still open, with their values so far.
 
-        These are the rows that the operator would emit if all sources were closed now, in the same
-        order. They include rows that have been pushed but are not final yet. The operator itself is
+        They are the rows that the operator would emit, in this order, if all sources were closed
+        now. They include rows that have been pushed but are not final yet. The operator itself is
         unchanged: each window is still emitted once, when it is complete. Results that are complete
         but have not been polled yet are not included. With `empty`, the windows that `keep` and
         `end` add are included.
@@ -3230,7 +3230,7 @@ class RollingQuery:
         """Return the same query with different values for some arguments."""
 
     def plan(self, tables: Sequence[pa.Schema | Table | InputRows]) -> AggregationPlan:
-        """Return the plan for a list of one table with these columns. No rows are read."""
+        """Return the plan for one table with these columns, given in a list. No rows are read."""
 
     def table(self, tables: Sequence[Table | InputRows]) -> pa.Table:
         """Aggregate the windows of one table of Arrow data, given in a list."""
@@ -3246,12 +3246,12 @@ class RollingQuery:
         lateness: Bound | list[Bound] = None,
         memory_limit: Bytes | None = None,
     ) -> Operator[Any]:
-        """Return an operator that does the same for rows that arrive over time."""
+        """Return an operator that runs this query on rows that arrive over time."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 def rolling_query(arguments: dict[str, Any]) -> RollingQuery:
-    """Build a rolling query from the arguments of a call."""
+    """Build a rolling query from a call's arguments."""
 
 class Index:
     """A table prepared once as the right side of many joins.

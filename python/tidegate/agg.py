@@ -266,8 +266,9 @@ def sum(column: Column, *, where: Expr | str | None = None) -> Aggregate:
 def mean(column: Column, *, where: Expr | str | None = None) -> Aggregate:
     """Compute the mean of the values, as float64.
 
-    The mean of booleans is the share of true values. The mean of durations is a duration of the
-    same type, rounded to the nearest unit of this type. Halves are rounded away from zero.
+    The mean of booleans is the fraction of values that are true. The mean of durations is a
+    duration of the same type, rounded to the nearest unit of this type. Halves are rounded away
+    from zero.
 
     Args:
         column: A column of numbers, durations or booleans.
@@ -401,11 +402,11 @@ def time_weighted_mean(column: Column, *, where: Expr | str | None = None) -> Ag
     """Compute the mean of the values, weighted by the time for which each value holds, as float64.
 
     A value holds until the next row, and the last value until the end of the window. The time
-    before the first row does not count. In the `aggs` of an interval join, the last value holds
-    until the upper end of the interval, which must be a duration or an integer. With
-    `prevailing=True`, the value that prevails at the lower end holds from there on. Rows with a
-    null value are ignored, so the previous value continues to hold. If the values hold for no time,
-    the result is the last value.
+    before the first row is ignored. In the `aggs` of an interval join, the last value holds until
+    the upper end of the interval, which must be a duration or an integer. With `prevailing=True`,
+    the value that prevails at the lower end holds from there on. Rows with a null value are
+    ignored, so the previous value continues to hold. If the values hold for zero time, the result
+    is the last value.
 
     Args:
         column: A column of numbers.

@@ -59,8 +59,8 @@ def calendar(  # noqa: PLR0913 - the properties of a market
             returns local times without a time zone.
         weekdays: The days of the week on which sessions begin.
         holidays: Days without a session.
-        special: Opening and closing times of single days, such as days on which the market closes
-            early. Such a day has a session even if it is a holiday or is not in `weekdays`.
+        special: Opening and closing times for individual days, such as days on which the market
+            closes early. Such a day has a session even if it is a holiday or is not in `weekdays`.
 
     Returns:
         A table with the columns `window_start` and `window_end`, sorted by time. If the clocks skip

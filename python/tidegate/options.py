@@ -447,8 +447,8 @@ OPTIONS: tuple[Option, ...] = (
         positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q", "1y"
         and their multiples are calendar units if the time zone is known, which means that the time
         column has a time zone, `zone` is given, or the column contains dates. Local days then have
-        23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a number of rows with
-        the same key.
+        23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` specifies a number of
+        rows with the same key.
         """,
         default="None",
         command=OfCommand(
@@ -465,8 +465,8 @@ OPTIONS: tuple[Option, ...] = (
         ("rolling", "Rolling"),
         """
         The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m" is a
-        length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a number
-        of rows with the same key, in time order. Rows with equal times are in input order.
+        length of time, and so is an integer if times are integers. `tidegate.rows(n)` specifies a
+        number of rows with the same key, in time order. Rows with equal times are in input order.
         """,
         command=OfCommand(
             "The length of each window, such as 5m, or a number of rows, such as 20rows.",
@@ -481,7 +481,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         The time between the starts of successive windows. `advance` accepts the same values as
         `size`. None means `size`. If `advance` is greater than `size`, there are gaps between
-        windows. If `size` is in calendar units or is a number of rows, so must `advance` be.
+        windows. If `size` is in calendar units or is a number of rows, `advance` must be, too.
         """,
         default="None",
         command=OfCommand(
@@ -563,7 +563,7 @@ OPTIONS: tuple[Option, ...] = (
         """
         A table with one row per window, which replaces `size`. The columns `window_start` and
         `window_end` contain the start of each window, inclusive, and its end, exclusive. Windows
-        may overlap, and a row counts in every window that contains its time. If the table has
+        may overlap, and a row belongs to every window that contains its time. If the table has
         columns with the names of key columns, a window contains only rows with the same values in
         these columns. Other columns are ignored. `tidegate.calendar` returns such a table.
         """,
@@ -646,7 +646,7 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate",),
         """
         The time from which every key has windows: with `empty`, the windows of each key begin with
-        the first window that starts at or after this time, or with its first window with rows if
+        the first window that starts at or after this time, or with its first non-empty window if
         that is earlier. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if
         times are integers. Values before the first row of a key are null or 0. `start` cannot be
         combined with `memory_limit`.
@@ -665,7 +665,7 @@ OPTIONS: tuple[Option, ...] = (
         ("aggregate", "Aggregate"),
         """
         The time before which every key has windows: with `empty`, the windows of each key end with
-        the last window that starts before this time, or with its last window with rows if that is
+        the last window that starts before this time, or with its last non-empty window if that is
         later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer if times are
         integers.
         """,
@@ -695,11 +695,11 @@ OPTIONS: tuple[Option, ...] = (
         "Closed",
         ("rolling", "Rolling"),
         """
-        The ends of a window that the window includes. The upper end is the row itself, and the
-        lower end precedes it by `size`. `right`, the default, includes the row itself but not the
-        lower end. `left` includes the lower end but not the row itself. `both` includes both ends,
-        and `neither` includes neither of them. If `size` is a length of time, an end includes or
-        excludes all rows with the same time.
+        The ends that a window includes. The upper end is the row itself, and the lower end precedes
+        it by `size`. `right`, the default, includes the row itself but not the lower end. `left`
+        includes the lower end but not the row itself. `both` includes both ends, and `neither`
+        excludes both ends. If `size` is a length of time, an end includes or excludes all rows with
+        the same time.
         """,
         default="'right'",
         command=OfCommand("The ends that a window includes."),
@@ -1156,8 +1156,8 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("interval_join",),
         """
-        Whether a bound that is given as an expression and is null means that there is no bound.
-        Otherwise, a row with a null bound does not match any row.
+        Whether a bound expression that evaluates to null means that there is no bound. Otherwise, a
+        row with a null bound does not match any row.
         """,
         default="False",
         command=OfCommand(
@@ -1170,9 +1170,9 @@ OPTIONS: tuple[Option, ...] = (
         "bool",
         ("spark.interval_join",),
         """
-        Whether a bound that is given as an expression and is null means that there is no bound.
-        Otherwise, a row with a null bound does not match any row. `open_ends` requires tables,
-        whose rows are then divided only by key.
+        Whether a bound expression that evaluates to null means that there is no bound. Otherwise, a
+        row with a null bound does not match any row. `open_ends` requires tables, whose rows are
+        then divided only by key.
         """,
         default="False",
     ),
@@ -1490,11 +1490,11 @@ OPTIONS: tuple[Option, ...] = (
         "Epoch | None",
         (*JOINS, "aggregate", "rolling", "merge"),
         """
-        The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the time
-        since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The result then
-        contains timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the
-        unit is "ns". The inputs are read whole, so `unit` cannot be combined with `memory_limit`,
-        an index or tasks.
+        The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC or,
+        with a pair such as `("s", start)`, from a datetime. The result then contains timestamps.
+        Floats must be whole numbers of microseconds, or of nanoseconds if the unit is "ns". The
+        inputs are read in full, so `unit` cannot be combined with `memory_limit`, an index or
+        tasks.
         """,
         default="None",
     ),

@@ -164,7 +164,7 @@ class Joins:
 
 
 def _without(columns: list[str] | None, aggs: Collection[str]) -> list[str] | None:
-    """Return the columns to request. Results of functions are always included, after them."""
+    """Return the columns to request. Aggregates are always included after these columns."""
     return None if columns is None else [one for one in columns if one not in aggs]
 
 

@@ -195,17 +195,17 @@ class Progress(NamedTuple):
     """The approximate number of left rows of a join, or of input rows, that have been processed."""
 
     total: int | None
-    """The number of these rows; None if it is not known yet."""
+    """The total number of these rows, or None if it is not known yet."""
 
     rows: int
     """The number of result rows so far."""
 
 
 Reports: TypeAlias = "bool | Callable[[Progress], object]"
-"""Whether to show the progress of a call as a bar, or the function to call with it."""
+"""Whether to show a progress bar, or the function to call with a call's progress."""
 
 Epoch: TypeAlias = "EpochUnit | tuple[EpochUnit, datetime | np.datetime64]"
-"""The unit of times that are numbers, which count from 1970 or, in a pair, from a start."""
+"""The unit of numeric times, counted from 1970, or a pair of this unit and another start."""
 
 Weekday: TypeAlias = Literal[
     "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"
@@ -213,7 +213,7 @@ Weekday: TypeAlias = Literal[
 """A day of the week."""
 
 Time: TypeAlias = int | datetime | date | np.datetime64 | str
-"""A time: a date, a datetime, text in ISO 8601, or an integer in the unit of the column."""
+"""A time: a date, a datetime, an ISO 8601 string, or an integer in the unit of the column."""
 
 Window: TypeAlias = "Length | Rows"
 """The length of a window: a duration or a row count."""

@@ -1,4 +1,4 @@
-"""The argument `unit`: times that are numbers are converted exactly, or the call fails."""
+"""The argument `unit`: numeric times are converted exactly, or the call fails."""
 
 from fractions import Fraction
 from typing import Any
@@ -128,7 +128,7 @@ def test_the_message_has_the_line_that_rounds():
 
 def test_calls_that_do_not_read_whole_inputs():
     rows = pa.table({"t": [1]})
-    with pytest.raises(TidegateError, match="unit: inputs are read whole"):
+    with pytest.raises(TidegateError, match="unit: inputs are read in full"):
         tg.merge([rows], on="t", unit="s", memory_limit="1GB")
     with pytest.raises(SchemaError, match="the times of an index cannot be converted"):
         tg.asof_join(rows, tg.Index(rows, on="t"), on="t", unit="s")

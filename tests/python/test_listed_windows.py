@@ -202,7 +202,7 @@ def sessions(
     zone: str,
     holidays: set[dt.date],
 ) -> list[tuple[dt.datetime, dt.datetime]]:
-    """Return the sessions on working days, by Python's rules of time zones."""
+    """Return the sessions on working days, according to Python's time zone rules."""
     found = []
     day = first
     while day <= last:

@@ -192,7 +192,7 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "a folder as an index": (
         lambda: tg.open_index("."),
         tg.StateError,
-        ["'.' is a folder, expected a file that Index.save has written"],
+        ["'.' is a folder, expected a file written by Index.save"],
     ),
     "a left column in aggs": (
         lambda: tg.interval_join(LEFT, RIGHT, **PAIRS, aggs={"p": tg.agg.mean("price")}),

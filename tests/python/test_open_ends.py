@@ -1,4 +1,4 @@
-"""Rows without a start or an end, and starts and ends from expressions: the rows of a loop."""
+"""Rows without a start or an end, and starts and ends from expressions: the same rows as a loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -176,7 +176,7 @@ def test_starts_and_ends_from_expressions():
         assert overlap_join(
             lefts, rights, **QUERY | {"on": on}, columns=["l", "r"]
         ).column_names == ["l", "r"]
-    # `coalesce` opens the ends of one side only.
+    # `coalesce` replaces null ends on one side only.
     open_left = row.end.coalesce(MOST)
     on = (("start", open_left), ("start", "length"))
     few = overlap_join(lefts, rights.slice(0, 0), on=on)

@@ -1,4 +1,4 @@
-"""The argument `progress`: the same rows as without it, and reports that end with all rows."""
+"""The argument `progress`: the same rows as without it, and a last report that counts all rows."""
 
 import builtins
 import importlib.util

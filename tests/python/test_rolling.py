@@ -151,7 +151,8 @@ def test_a_row_is_emitted_once_its_window_is_complete() -> None:
             operator.sources[0].push(given)
             batches = [*iter(operator.poll, None)]
             emitted.append([n for batch in batches for n in batch["n"].to_pylist()])
-    # By time, another row at 2 could still fall into the windows that include their last time.
+    # With windows by time, another row at 2 could still fall into the windows that include their
+    # last time.
     assert emitted == [[1], [0, 1, 1], [1, 2, 2], [0, 1, 2]]
 
 

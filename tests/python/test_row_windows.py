@@ -1,4 +1,4 @@
-"""Windows that consist of a number of rows of a key."""
+"""Row-based windows over the rows of each key."""
 
 import random
 from collections import defaultdict
@@ -190,7 +190,7 @@ def test_files_and_the_command_return_the_same_windows(tmp_path: Any) -> None:
         ({"zone": "UTC"}, "zone cannot be combined with a number of rows"),
         ({"session": 3}, "session cannot be combined with a number of rows"),
         ({"empty": "null"}, "such windows always have rows"),
-        ({"algorithm": "mq"}, "windows of rows have their own algorithm"),
+        ({"algorithm": "mq"}, "row-based windows have their own algorithm"),
     ],
 )
 def test_wrong_arguments_are_explained(changes: dict[str, Any], words: str) -> None:

@@ -1,4 +1,4 @@
-"""Rolling windows of DataFrames: the rows of the native call."""
+"""Rolling windows of DataFrames: the same rows as the native call."""
 
 from collections import Counter
 

@@ -205,7 +205,7 @@ def test_special_values_and_the_ends_of_time():
     rows = pa.table({"ts": [0, 4, 4, 8], "v": [1.0, float("inf"), 2.0, 3.0]})
     aggs = {"held": agg.time_weighted_mean("v"), "decayed": agg.ewm_mean("v", 1)}
     found = aggregate(rows, on="ts", size=10, aggs=aggs).to_pylist()[0]
-    # A value that holds for no time does not count, even if it is infinite.
+    # A value that holds for zero time is ignored, even if it is infinite.
     assert (found["held"], found["decayed"]) == (1.8, float("inf"))
     ends = pa.table({"ts": [least, most], "v": [1.0, 3.0]})
     far = interval_join(ends, ends, on="ts", lower=None, upper=most, aggs=aggs, how="left")
@@ -218,7 +218,7 @@ def test_special_values_and_the_ends_of_time():
 
 @pytest.mark.parametrize("most", [1, 7, 64, 65])
 def test_the_largest_values_of_long_windows(most):
-    """Short lists are found by a window that slides; longer ones are selected one by one."""
+    """Short lists are computed with a sliding window; longer lists are selected one by one."""
     rng = np.random.default_rng(most)
     count = 3_000
     rows = pa.table(

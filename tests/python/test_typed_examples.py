@@ -1,4 +1,4 @@
-"""The examples of the manual, as a user's typed code: type checkers find no faults in them."""
+"""The examples in the manual, as typed user code: type checkers find no errors in them."""
 
 import json
 import re
@@ -33,13 +33,14 @@ PYRIGHT = {
     "reportOptionalSubscript": False,
     "reportUnusedExpression": False,
 }
-# Faults that the examples share with every program.
+# Errors that type checkers also report for other programs.
 ACCEPTED = re.compile(
-    # A poll returns None after the last batch. An example does not ask whether it was the last.
+    # A poll returns None after the last batch. Examples do not check whether a batch was the last
+    # one.
     r'"Any \| None"'
     # Polars does not declare the namespaces that packages register.
     r"|\"LazyFrame\" has no attribute \"tidegate\"|attribute \"tidegate\" for class \"LazyFrame\""
-    # DuckDB declares that every query may have no result, and pandas knows no single rows.
+    # DuckDB declares that every query may have no result, and pandas has no type for a single row.
     r"|DuckDBPyRelation \| None|Series|__getitem__"
 )
 

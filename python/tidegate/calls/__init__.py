@@ -13,7 +13,7 @@ down small calls.
 - `arguments.py`: errors that show what to write instead of unknown arguments.
 - `remedies.py`: adds advice to errors from native code; `casts.py`: the code for casts to times.
 - `joins.py`, `aggregates.py`, `merges.py`, `digests.py`: the steps of a call.
-- `epochs.py`: converts times that are numbers, for calls with `unit`.
+- `epochs.py`: converts numeric times for calls with `unit`.
 - `progress.py`: reports the progress of a call.
 - `distinct.py`: rejects a stream that is passed twice in one call.
 - `inputs.py`: opens inputs and reads them on a separate thread, so that Ctrl-C can interrupt it.

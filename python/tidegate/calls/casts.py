@@ -62,7 +62,7 @@ def cast_of_floats(given: Any, frame: str, name: str) -> str | None:  # noqa: AN
 
 
 def _line(lines: Mapping[str, str], given: Any, frame: str, name: str) -> str | None:  # noqa: ANN401 - any input
-    """Return the code for the library of an input."""
+    """Return the line of code to show for the library that provides the input."""
     library = _library(given)
     if library not in lines or not name.isidentifier():
         return None

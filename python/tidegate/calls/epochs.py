@@ -1,4 +1,4 @@
-"""Converts times that are numbers, which count a unit since 1970 or since a start, to timestamps.
+"""Converts numeric times, which count from 1970 or from a given start, to timestamps.
 
 Only a call with `unit` converts its time columns. Each number must be converted exactly, because
 rounded times could match other rows.
@@ -31,7 +31,7 @@ OF_FLOATS = {"s": "us", "ms": "us", "us": "us", "ns": "ns"}
 
 @dataclass(frozen=True)
 class Epoch:
-    """The meaning of numbers: the unit that they count, and the time from which they count."""
+    """The meaning of numeric times: their unit, and the time from which they count."""
 
     unit: str
     start: pa.Scalar[Any]
@@ -81,7 +81,7 @@ def converted(
         if name in tables[side].schema.names
     ]
     if not any(map(_is_number, kinds)):
-        message = "unit: it is for times that are numbers, but no time column contains numbers; "
+        message = "unit: applies only to numeric times, but no time column contains numbers; "
         message += "leave it out"
         raise SchemaError(message)
     # Times without a zone are taken to be in UTC, so all of them can be compared.

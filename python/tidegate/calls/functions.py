@@ -141,11 +141,11 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -267,11 +267,11 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. Other columns are not
             computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -436,11 +436,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -597,11 +597,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `ibwj-bplus-tree`, the same tasks run on shared B+-trees, which are never merged. `auto`
             is usually `sort`. With a window, `auto` selects `buckets` if a sample shows that `sort`
             would check more than about a thousand pairs per left row.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -752,8 +752,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        open_ends: Whether a bound that is given as an expression and is null means that there is no
-            bound. Otherwise, a row with a null bound does not match any row.
+        open_ends: Whether a bound expression that evaluates to null means that there is no bound.
+            Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -761,11 +761,11 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -906,8 +906,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             matches. Partners are aggregated in time order. Partners with equal times keep the order
             of the right rows.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        open_ends: Whether a bound that is given as an expression and is null means that there is no
-            bound. Otherwise, a row with a null bound does not match any row.
+        open_ends: Whether a bound expression that evaluates to null means that there is no bound.
+            Otherwise, a row with a null bound does not match any row.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs`, a `lower`
             bound, and bounds that are the same for all rows.
@@ -915,11 +915,11 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1094,11 +1094,11 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1227,11 +1227,11 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             with the same name.
         columns: The columns to include in the result, in this order. With `aggs`, these are the
             left columns to keep. Other columns are not computed. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1376,11 +1376,11 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1507,11 +1507,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `scalejoin`, `scalejoin-gates`, `splitjoin`, `cell`, `three-step`, `handshake` and
             `low-latency-handshake`. These algorithms need eight bytes per pair, and compare keys
             like other numbers.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1617,12 +1617,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
-            number of rows with the same key.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)`
+            specifies a number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units or is a number of rows, so must
-            `advance` be.
+            between windows. If `size` is in calendar units or is a number of rows, `advance` must
+            be, too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1637,7 +1637,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             whose time is exactly the end of a session starts a new session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
-            Windows may overlap, and a row counts in every window that contains its time. If the
+            Windows may overlap, and a row belongs to every window that contains its time. If the
             table has columns with the names of key columns, a window contains only rows with the
             same values in these columns. Other columns are ignored. `tidegate.calendar` returns
             such a table.
@@ -1653,12 +1653,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         start: The time from which every key has windows: with `empty`, the windows of each key
-            begin with the first window that starts at or after this time, or with its first window
-            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
-            or an integer if times are integers. Values before the first row of a key are null or 0.
-            `start` cannot be combined with `memory_limit`.
+            begin with the first window that starts at or after this time, or with its first
+            non-empty window if that is earlier. Give a date, a time, a string such as
+            "2026-03-02T09:30", or an integer if times are integers. Values before the first row of
+            a key are null or 0. `start` cannot be combined with `memory_limit`.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -1677,11 +1677,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1792,12 +1792,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
             "1y" and their multiples are calendar units if the time zone is known, which means that
             the time column has a time zone, `zone` is given, or the column contains dates. Local
-            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)` is a
-            number of rows with the same key.
+            days then have 23 to 25 hours, while "24h" always has 24 hours. `tidegate.rows(n)`
+            specifies a number of rows with the same key.
         advance: The time between the starts of successive windows. `advance` accepts the same
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
-            between windows. If `size` is in calendar units or is a number of rows, so must
-            `advance` be.
+            between windows. If `size` is in calendar units or is a number of rows, `advance` must
+            be, too.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1812,7 +1812,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             whose time is exactly the end of a session starts a new session.
         windows: A table with one row per window, which replaces `size`. The columns `window_start`
             and `window_end` contain the start of each window, inclusive, and its end, exclusive.
-            Windows may overlap, and a row counts in every window that contains its time. If the
+            Windows may overlap, and a row belongs to every window that contains its time. If the
             table has columns with the names of key columns, a window contains only rows with the
             same values in these columns. Other columns are ignored. `tidegate.calendar` returns
             such a table.
@@ -1828,12 +1828,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             most this long after the start of the key's last window with rows. With None, the
             windows of a key end with its last row. A call with `memory_limit` needs `keep`.
         start: The time from which every key has windows: with `empty`, the windows of each key
-            begin with the first window that starts at or after this time, or with its first window
-            with rows if that is earlier. Give a date, a time, a string such as "2026-03-02T09:30",
-            or an integer if times are integers. Values before the first row of a key are null or 0.
-            `start` cannot be combined with `memory_limit`.
+            begin with the first window that starts at or after this time, or with its first
+            non-empty window if that is earlier. Give a date, a time, a string such as
+            "2026-03-02T09:30", or an integer if times are integers. Values before the first row of
+            a key are null or 0. `start` cannot be combined with `memory_limit`.
         end: The time before which every key has windows: with `empty`, the windows of each key end
-            with the last window that starts before this time, or with its last window with rows if
+            with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
@@ -1852,11 +1852,11 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             in `tumlsc`, and by many in `tumlmc`. In `wiml`, the streams are not merged, and each
             stream updates the windows independently. The designs from the paper process rows one at
             a time and need far more time and memory. Sessions always use a separate algorithm.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -1946,24 +1946,24 @@ def rolling(  # noqa: PLR0913 - the options of the query
             frame, a record array or a dict of arrays.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
-            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
-            number of rows with the same key, in time order. Rows with equal times are in input
-            order.
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)`
+            specifies a number of rows with the same key, in time order. Rows with equal times are
+            in input order.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        closed: The ends of a window that the window includes. The upper end is the row itself, and
-            the lower end precedes it by `size`. `right`, the default, includes the row itself but
-            not the lower end. `left` includes the lower end but not the row itself. `both` includes
-            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
-            includes or excludes all rows with the same time.
+        closed: The ends that a window includes. The upper end is the row itself, and the lower end
+            precedes it by `size`. `right`, the default, includes the row itself but not the lower
+            end. `left` includes the lower end but not the row itself. `both` includes both ends,
+            and `neither` excludes both ends. If `size` is a length of time, an end includes or
+            excludes all rows with the same time.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         columns: The input columns to include in the result, in this order. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2047,24 +2047,24 @@ def rolling_batches(  # noqa: PLR0913 - the options of the query
             frame, a record array or a dict of arrays.
         on: The time column, which must contain integers, dates or timestamps.
         size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
-            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)` is a
-            number of rows with the same key, in time order. Rows with equal times are in input
-            order.
+            is a length of time, and so is an integer if times are integers. `tidegate.rows(n)`
+            specifies a number of rows with the same key, in time order. Rows with equal times are
+            in input order.
         by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
-        closed: The ends of a window that the window includes. The upper end is the row itself, and
-            the lower end precedes it by `size`. `right`, the default, includes the row itself but
-            not the lower end. `left` includes the lower end but not the row itself. `both` includes
-            both ends, and `neither` includes neither of them. If `size` is a length of time, an end
-            includes or excludes all rows with the same time.
+        closed: The ends that a window includes. The upper end is the row itself, and the lower end
+            precedes it by `size`. `right`, the default, includes the row itself but not the lower
+            end. `left` includes the lower end but not the row itself. `both` includes both ends,
+            and `neither` excludes both ends. If `size` is a length of time, an end includes or
+            excludes all rows with the same time.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
         columns: The input columns to include in the result, in this order. None means all columns.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2137,11 +2137,11 @@ def merge(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.
@@ -2201,11 +2201,11 @@ def merge_batches(  # noqa: PLR0913 - the arguments of the call
         lateness: The maximum time by which rows from a stream may be out of order: a timedelta, a
             numpy timedelta64, a string such as "250ms", or an integer if times are integers. Both
             None and 0 mean that the rows are in order.
-        unit: The unit of times that are numbers: "s", "ms", "us" or "ns". The numbers count the
-            time since 1970 in UTC or, with a pair such as `("s", start)`, since a datetime. The
-            result then contains timestamps. Floats must be whole numbers of microseconds, or of
-            nanoseconds if the unit is "ns". The inputs are read whole, so `unit` cannot be combined
-            with `memory_limit`, an index or tasks.
+        unit: The unit of numeric times: "s", "ms", "us" or "ns". The numbers count from 1970 in UTC
+            or, with a pair such as `("s", start)`, from a datetime. The result then contains
+            timestamps. Floats must be whole numbers of microseconds, or of nanoseconds if the unit
+            is "ns". The inputs are read in full, so `unit` cannot be combined with `memory_limit`,
+            an index or tasks.
         progress: True shows a bar with tqdm or rich, if one of them is installed. A function is
             called with a `tidegate.types.Progress` when the call begins, after each batch of the
             result, and at the end.

@@ -150,7 +150,7 @@ def open_index(
         raise TypeError(message)
     place = Path(path).absolute()
     if place.is_dir():
-        message = f"{os.fspath(path)!r} is a folder, expected a file that Index.save has written"
+        message = f"{os.fspath(path)!r} is a folder, expected a file written by Index.save"
         raise StateError(message)
     number = _tidegate.default_threads() if threads is None else threads
     found = _state_of(place)

@@ -86,7 +86,7 @@ def with_times(streams: Any, on: str, unit: object, memory_limit: object) -> Any
 
 
 UNIT_OF_WHOLE = (
-    "unit: inputs are read whole to convert their times, so memory_limit has no effect; leave "
+    "unit: inputs are read in full to convert their times, so memory_limit has no effect; leave "
     "memory_limit out, or write timestamps to the files"
 )
 

@@ -1,7 +1,7 @@
-"""Reports the progress of a call to a function, or shows it as a bar.
+"""Reports the progress of a call to a function, or shows it as a progress bar.
 
-A call that reports its progress builds its result batch by batch. The rows are the same, and in the
-same order. After each batch, the statistics of the reader show how far the call has progressed.
+A call that reports its progress builds its result batch by batch. The rows and their order do not
+change. After each batch, the reader's statistics show how far the call has progressed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def reporting(progress: Any, function: str) -> Reporting | None:  # noqa: ANN401 - any argument
-    """Return the way to report a call's progress, or None if the caller does not ask for it.
+    """Return an object that reports a call's progress, or None if `progress` is False.
 
     Raises:
         TypeError: The argument is neither a flag nor a function.
@@ -95,7 +95,7 @@ def _progress(stats: dict[str, Any], rows: int) -> Progress:
 
 
 class _Reported:
-    """The batches of a reader, with reports. A call can read them like those of the reader."""
+    """A reader that also reports progress. It can be read in place of the original reader."""
 
     def __init__(self, reader: Any, reporting: Reporting) -> None:  # noqa: ANN401 - of Rust
         self.schema = reader.schema
@@ -120,13 +120,13 @@ class _Reported:
         return found
 
     def close(self) -> None:
-        """Stop the work, and remove the bar."""
+        """Stop the call, and remove the progress bar."""
         self._batches.close()
         self._reader.close()
 
 
 def _bar(function: str) -> AbstractContextManager[Report]:
-    """Return a context manager whose value is a function that updates a bar."""
+    """Return a context manager that yields a function for updating a progress bar."""
     if find_spec("tqdm"):
         return _TqdmBar(function)
     if find_spec("rich"):

@@ -17,7 +17,7 @@ OF_TYPE = re.compile(r"'(\w+)' object is not an instance of '(str|bool)'")
 NO_FUNCTION = re.compile(r"aggs: `(.*)`: expected a function such as [^;]*", re.DOTALL)
 POLARS = re.compile(r"""col\(["'](.+?)["']\)\.(\w+)\(""")
 SYNTAX = re.compile(r"(where|lower|upper)\b.*?`(.*)`: Expected: (.*) at Line", re.DOTALL)
-# The functions that are usual in other libraries, too, and that need only a column.
+# Functions that are also common in other libraries and take only a column.
 FUNCTIONS = ("sum", "mean", "min", "max", "first", "last", "count", "var", "std", "median")
 # Words after which a condition cannot end.
 OPEN_ENDED = ("and", "or", "not", "=", "<", ">", "<=", ">=", "+", "-", "*", "/", "(", "between")
@@ -74,7 +74,7 @@ def _of_type(
 
 
 def _function(given: Any) -> str:  # noqa: ANN401 - any value
-    """Return the function call for an aggregate as other libraries write it, or ''.
+    """Return the tidegate call for an aggregate in another library's notation, or ''.
 
     Example:
         >>> _function(("bid", "avg"))

@@ -1,4 +1,4 @@
-"""Aggregates rolling windows, including all steps from a call's arguments to its result."""
+"""Aggregates rolling windows, from a call's arguments to its result."""
 
 from __future__ import annotations
 

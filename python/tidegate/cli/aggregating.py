@@ -20,7 +20,7 @@ NAMES = [name for name in get_args(Function) if name != "udf"]
 OF_TWO = ("weighted_mean", "arg_min", "arg_max", "covar", "corr")
 # These functions list the values of several rows if a number of rows follows the column.
 OF_SOME = ("first", "last")
-# The calls of functions with other parameters, for messages.
+# Calls to functions with other parameters, as shown in messages.
 WITH_PARAMETER = {
     "quantile": "quantile(column, share) with a share such as 0.99",
     "top": "top(column, n) or top(column, n, by) with a number of rows such as 3",

@@ -30,7 +30,7 @@ def table(
     """Convert rows, or a dict with a list for each column, to a table.
 
     Tuples list their values in schema order. Error messages begin with `name` and identify the
-    offending row in the list. With `unit`, numbers in columns of times count this unit since 1970.
+    offending row in the list. With `unit`, numbers in time columns count from 1970 in this unit.
     """
     # Each lookup in a schema rebuilds the list of its names.
     names = dict.fromkeys(schema.names)
@@ -61,7 +61,7 @@ def _steps(
     name: str,
     unit: str,
 ) -> int | None:
-    """Convert a number that counts `unit` since 1970 to the unit of a column, without loss.
+    """Convert a time since 1970, as a number in `unit`, to the unit of a column without loss.
 
     Returns None for other values.
     """
@@ -69,7 +69,8 @@ def _steps(
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         return None
-    # A float is the shortest decimal that represents it, so 0.1 is exactly a tenth.
+    # A float is interpreted as the shortest decimal that represents it, so 0.1 is exactly one
+    # tenth.
     exact = Fraction(repr(value)) if math.isfinite(value) else None
     steps = None if exact is None else exact * _nanoseconds(unit) / _nanoseconds(field.type.unit)
     if steps is None or steps.denominator != 1 or not LOWEST <= steps <= HIGHEST:
@@ -192,7 +193,7 @@ def _array(column: Sequence[Any], field: pa.Field, name: str, unit: str | None =
 
 
 def _lost(value: object, kept: object, type_: pa.DataType) -> str:
-    """Return why a value is not kept, with advice."""
+    """Return why a value would be changed, with advice."""
     if pa.types.is_timestamp(type_) and isinstance(value, int):
         return 'a number needs a unit; write push(rows, unit="s") if it counts seconds since 1970'
     return f"it would become {kept!r:.80}"

@@ -220,8 +220,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
             "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
-            without `zone`. `tidegate.rows(n)` is a number of rows with the same key, for tables
-            only. One task then processes all rows of a key.
+            without `zone`. `tidegate.rows(n)` specifies a number of rows with the same key, and is
+            available for tables only. One task then processes all rows of a key.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
@@ -298,7 +298,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         passed the end of the window, in every output mode.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid. A task fails if it reads a null time,
             or if an integer sum over a window or a slice of a window exceeds 64 bits. Spark then
             raises the error when you use the DataFrame.

@@ -149,9 +149,9 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
             not affect the result. A left row is emitted once the watermark has passed all possible
             partners of the row, so an interval join of streams requires an upper bound.
         closed: The ends that the interval includes: `both`, `left`, `right` or `neither`.
-        open_ends: Whether a bound that is given as an expression and is null means that there is no
-            bound. Otherwise, a row with a null bound does not match any row. `open_ends` requires
-            tables, whose rows are then divided only by key.
+        open_ends: Whether a bound expression that evaluates to null means that there is no bound.
+            Otherwise, a row with a null bound does not match any row. `open_ends` requires tables,
+            whose rows are then divided only by key.
         prevailing: Whether the last right row with the same key before the interval also counts as
             a partner. The row must also satisfy `where`. `prevailing` requires `aggs` and a `lower`
             bound. The last row before an interval may be arbitrarily old, so a time slice would
@@ -229,7 +229,7 @@ def interval_join(  # noqa: PLR0913 - the arguments of the native join, and four
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or, for streams, a watermark or the
             RocksDB state store is missing. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
@@ -412,7 +412,7 @@ def window_join(  # noqa: PLR0913 - the arguments of the native join, and four o
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: A window is negative or row-based, another argument is invalid, or a
             stream has no watermark or no RocksDB state store. The error is also raised if a side
             that is sent in full contains a null time. In other cases, the task that reads a null
@@ -596,7 +596,7 @@ def band_join(  # noqa: PLR0913 - the arguments of the native join, and four of 
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, or a stream has no window, no watermark
             or no RocksDB state store. The error is also raised if a side that is sent in full
             contains a null time. In other cases, the task that reads a null time fails, so Spark
@@ -979,7 +979,7 @@ def overlap_join(  # noqa: PLR0913 - the arguments of the native join, and four 
         null.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: Another argument is invalid, both sides are streams, or a side that
             is sent in full contains a row that starts after it ends. On any other side, the task
             that reads such a row fails, so Spark raises the error when you use the DataFrame.

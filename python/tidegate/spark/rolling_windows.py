@@ -67,20 +67,20 @@ def rolling(  # noqa: PLR0913 - the arguments of the native call, and one of Spa
         size: The length of each window: a duration, an integer if times are integers, or a number
             of rows with the same key, as `tidegate.rows(n)`.
         by: The key columns: a name or a list of names. Rows with a null key form a group.
-        closed: The ends of a window that the window includes, as in `tidegate.rolling`. `right`,
-            the default, includes the row itself.
+        closed: The ends that a window includes, as in `tidegate.rolling`. `right`, the default,
+            includes the row itself.
         aggs: The aggregates to compute: functions of `tidegate.agg`, keyed by result column name.
         columns: The columns of the DataFrame to include in the result, in this order. None means
             all columns.
-        partitions: The number of partitions into which keys are divided. None leaves the number to
-            Spark.
+        partitions: The number of partitions into which keys are divided. None lets Spark choose the
+            number.
 
     Returns:
         A DataFrame with the columns of the input, followed by one column per aggregate. Each input
         row produces one row.
 
     Raises:
-        tidegate.SchemaError: A column is missing, duplicated or has an unsuitable type.
+        tidegate.SchemaError: A column is missing or duplicated, or has an unsuitable type.
         tidegate.TidegateError: The DataFrame is a stream, or another argument is invalid. A task
             fails if it reads a null time, or if an integer sum exceeds 64 bits. Spark then raises
             the error when you use the DataFrame.

@@ -51,7 +51,7 @@ an Arrow stream, unless --format specifies another format.
 With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
 tidegate index. --on and --by then only need the names of LEFT's columns.
 
-With --follow, CSV files and Arrow streams are read while they grow. A pair is written as soon as
+With --follow, CSV files and Arrow streams are read as they grow. A pair is written as soon as
 neither side can deliver another row that precedes the pair's later row. Only pipes and Arrow
 streams with an end mark have an end. --until-end stops at the current end of each file,
 --flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
@@ -156,11 +156,10 @@ an Arrow stream, unless --format specifies another format.
 With --right-index FILE in place of RIGHT, the right rows come from an index that was written by
 tidegate index. --on and --by then only need the names of LEFT's columns.
 
-With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as
-RIGHT cannot deliver a nearer row. With backward, a row is written once its own time has passed;
-with forward, once the time of the matching row has passed. An unmatched row is written once
---tolerance has passed. The help for tidegate join describes the ends of files, late rows and
---state.
+With --follow, CSV files and Arrow streams are read as they grow. A row is written as soon as RIGHT
+cannot deliver a nearer row. With backward, a row is written once its own time has passed; with
+forward, once the time of the matching row has passed. An unmatched row is written once --tolerance
+has passed. The help for tidegate join describes the ends of files, late rows and --state.
 
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
@@ -287,9 +286,9 @@ an Arrow stream, unless --format specifies another format.
 A duration is a number with a unit, such as 1h30m or 250ms. For integer times, a duration is an
 integer in the unit of the column.
 
-With --follow, CSV files and Arrow streams are read while they grow. A window is written as soon as
-no file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes
-and Arrow streams with an end mark have an end. --until-end stops at the current end of each file,
+With --follow, CSV files and Arrow streams are read as they grow. A window is written as soon as no
+file can deliver another row that belongs to it. Sessions are ordered by their end. Only pipes and
+Arrow streams with an end mark have an end. --until-end stops at the current end of each file,
 --flush-after does not wait for rows of silent files, and Ctrl-C stops the command with exit code 0.
 Rows that are late by more than --lateness are omitted and counted. If the type of a CSV column is
 not listed in --types, it is inferred from the lines present at the start; with --state, the command
@@ -307,7 +306,7 @@ FUNCTION is count(), or count, sum, mean, min, max, first, last, var, std, produ
 median, count_distinct, collect or time_weighted_mean of a COLUMN, quantile(COLUMN, 0.99),
 weighted_mean(COLUMN, WEIGHTS), ewm_mean(COLUMN, HALF_LIFE), arg_min or arg_max of (COLUMN, BY), or
 covar or corr of (COLUMN, OTHER). The functions first(COLUMN, N), last(COLUMN, N), top(COLUMN, N)
-and top(COLUMN, N, BY) return lists. In place of a COLUMN, write an SQL expression, as in
+and top(COLUMN, N, BY) return lists. An SQL expression can take the place of a COLUMN, as in
 "mean((bid + ask) / 2)". A condition on the rows is optional: "count() where price > 3". With
 --follow or --state, the functions median, quantile, count_distinct, collect and those that return
 lists keep rows until their windows are complete.
@@ -353,7 +352,7 @@ extension: {EXTENSIONS}.
 The first bytes of a pipe determine its format. Standard output is CSV on a terminal, and otherwise
 an Arrow stream, unless --format specifies another format.
 
-With --follow, CSV files and Arrow streams are read while they grow. A row is written as soon as no
+With --follow, CSV files and Arrow streams are read as they grow. A row is written as soon as no
 other row can precede it or fall into its window. The help for tidegate aggregate describes the ends
 of files, late rows, --state and each FUNCTION.
 

@@ -304,7 +304,7 @@ def aggregate_described(plan: AggregatePlan) -> str:
     if plan.aggregation.session is not None:
         why = "any of them can extend a session"
     elif plan.aggregation.windows is not None:
-        why = "windows from a table have any length"
+        why = "windows from a table can have any length"
     elif isinstance(plan.aggregation.size, RowCount):
         why = "windows count the rows of their key"
     elif plan.aggregation.fills:

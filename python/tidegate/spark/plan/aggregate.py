@@ -258,7 +258,8 @@ class AggregatePlan:
         """Return whether one task must process all rows of a key, regardless of their times.
 
         Any row can extend a session, windows without rows depend on earlier windows, and a number
-        of rows is counted from the first row of the key. Windows from a table have any length.
+        of rows is counted from the first row of the key. Windows listed in a table can have any
+        length.
         """
         query = self.aggregation
         if query.session is not None or query.windows is not None:
@@ -363,7 +364,7 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
 def _check_whole(
     frames: Sequence[DataFrame], size: object, listed: pa.Table | None, parallelism: str
 ) -> None:
-    """Reject windows of rows and windows from a table if rows are divided by time."""
+    """Reject row-based windows and windows listed in a table if rows are divided by time."""
     if not isinstance(size, Rows) and listed is None:
         return
     name = "size" if listed is None else "windows"

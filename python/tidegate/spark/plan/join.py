@@ -111,7 +111,7 @@ class Columns:
 def _of_open_ends(
     parallelism: Parallelism, partitions: int | None, *, keyed: bool
 ) -> tuple[Parallelism, int | None]:
-    """Return how to divide rows that can be infinitely long: only by key."""
+    """Return how to divide rows whose intervals can be infinitely long: only by key."""
     if parallelism not in ("auto", "key", "broadcast"):
         message = (
             f"parallelism {parallelism!r} divides rows by time, but with open_ends, a row can "
@@ -315,7 +315,7 @@ class Plan:
             raise tidegate.TidegateError(message)
         check_division(partitions, parallelism, known, query.divided, keyed=bool(native.keys))
         if query.is_overlap and native.intervals is None:
-            message = "on: Spark needs the names of columns, but `on` computes a start or an end; "
+            message = "on: Spark requires column names, but `on` computes a start or an end; "
             message += "add it to the DataFrame with withColumn"
             raise tidegate.TidegateError(message)
         if query.has_open_ends and not (left.isStreaming or right.isStreaming):

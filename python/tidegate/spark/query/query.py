@@ -72,7 +72,7 @@ class SparkQuery:
 
     @property
     def has_open_ends(self) -> bool:
-        """Return whether a row whose start or end is null has no start or end."""
+        """Return whether a null start or end means that the row has no start or end."""
         return bool(self.arguments.get("open_ends"))
 
     @property

@@ -1,4 +1,4 @@
-//! Values that each hold until the next row, as a state that can be combined.
+//! Values that each hold until the next row, as a state that can be merged.
 
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -7,8 +7,8 @@ pub(super) fn span(earlier: i64, later: i64) -> f64 {
     later.abs_diff(earlier) as f64
 }
 
-/// Returns a value multiplied by the time for which it holds. A value that holds for no time counts
-/// for nothing, even if it is infinite.
+/// Returns a value multiplied by the time for which it holds. A value that holds for zero time is
+/// ignored, even if it is infinite.
 pub(super) fn held(value: f64, time: f64) -> f64 {
     if time == 0.0 { 0.0 } else { value * time }
 }
@@ -35,7 +35,7 @@ pub struct HeldValues {
 }
 
 impl HeldValues {
-    /// No values. The first time is greater than the last only if there are none.
+    /// No values. Only then is the first time greater than the last.
     pub(super) const EMPTY: HeldValues = HeldValues {
         first: i64::MAX,
         value: 0.0,
@@ -53,14 +53,14 @@ impl HeldValues {
         self.first > self.last
     }
 
-    /// Returns the sum of all values until the last row, each multiplied by the time for which it
+    /// Returns the sum of all values up to the last row, each multiplied by the time for which it
     /// holds.
     fn whole_area(&self) -> f64 {
         held(self.value, span(self.first, self.second)) + self.area
     }
 
     /// Returns the mean of the values from `start` to `end`, weighted by time. Only the first row
-    /// can be earlier than `start`. If the values hold for no time, the result is the last value.
+    /// can be earlier than `start`. If the values hold for zero time, the result is the last value.
     pub fn mean(&self, start: Option<i64>, end: i64) -> f64 {
         let from = start.map_or(self.first, |start| start.max(self.first));
         let mean = if self.first == self.last || end <= from {
@@ -70,7 +70,7 @@ impl HeldValues {
             let last = held(self.last_value, span(self.last, end.max(self.last)));
             (first + self.area + last) / span(from, end)
         };
-        // There are many NaNs, and which of them an operation returns depends on the platform.
+        // NaN has many bit patterns, and which one an operation returns depends on the platform.
         if mean.is_nan() { f64::NAN } else { mean }
     }
 

@@ -20,14 +20,14 @@ const BLOCK: usize = 8;
 /// If more than one in this many right rows is a partner, visiting all right rows takes less time.
 const VISITED: usize = 16;
 
-/// The minimum number of left rows for which waking a thread to search for them is worthwhile.
+/// The minimum number of left rows that justifies waking a thread to search for their partners.
 const SEARCHED_ROWS: usize = if cfg!(test) { 8 } else { 1 << 9 };
 
 /// Finds the matches of every left row, like [`interval_join`](super::interval_join), among the
 /// rows of an index.
 ///
-/// Left times, and the ends of the interval, have a unit that is `factor` times as fine as that of
-/// the index.
+/// The unit of left times and of the interval's ends is `factor` times finer than that of the
+/// index.
 ///
 /// Returns `None` if the index has several parts, and there are so many left rows or matches that it
 /// takes less time to visit all right rows.
@@ -78,12 +78,12 @@ pub fn interval_join_in(
 }
 
 /// The partners of left rows among the rows of an index. Each left row has its own copies of its
-/// partners, which are stored one after the other. A partner's position is its right row number.
+/// partners, which are stored consecutively. A partner's position is its right row number.
 #[derive(Debug)]
 pub struct IndexedPartners {
     /// The partners.
     pub partners: Partners,
-    /// The row number in the index of each partner.
+    /// The index row number of each partner.
     pub rows: Pages<u32>,
     /// The time of each partner, in the unit of the left times.
     pub ts: Pages<i64>,
@@ -94,8 +94,8 @@ pub struct IndexedPartners {
 /// Finds the partners of every left row, like [`interval_partners`](super::interval_partners),
 /// among the rows of an index.
 ///
-/// Left times, and the ends of the interval, have a unit that is `factor` times as fine as that of
-/// the index.
+/// The unit of left times and of the interval's ends is `factor` times finer than that of the
+/// index.
 ///
 /// Returns `None` if there are so many left rows or partners that it takes less time to visit all
 /// right rows.
@@ -187,7 +187,7 @@ fn take_first<'a, T>(slots: &mut &'a mut [T], count: usize) -> &'a mut [T] {
     first
 }
 
-/// The positions of some left rows' partners.
+/// The positions of the partners of some left rows.
 struct FoundPlaces<'a> {
     parts: &'a [SearchedPart<'a>],
     /// For each left row, a run of positions in each part.
@@ -242,7 +242,7 @@ impl<'a> FoundPlaces<'a> {
         found
     }
 
-    /// Returns the number of each left row's partners.
+    /// Returns the number of partners of each left row.
     fn counts(&self) -> impl Iterator<Item = PartnerCount> {
         let runs = self.runs.chunks_exact(self.parts.len().max(1));
         runs.enumerate().map(|(row, runs)| {

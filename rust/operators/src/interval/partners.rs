@@ -121,9 +121,9 @@ pub(super) struct PartnerCount {
 }
 
 impl Partners {
-    /// Returns the partners of every left row, given lists of them. The lists are stored one after
-    /// the other, in time order each. `starts` contains the start of each list, followed by the end
-    /// of the last one, and `ts` the times.
+    /// Returns the partners of all left rows, given one list per left row. The lists are stored
+    /// consecutively, and each list is in time order. `starts` contains the start of each list,
+    /// followed by the end of the last one. `ts` contains the times.
     pub(super) fn of_lists(
         lists: &[PartnerCount],
         starts: &[u32],

@@ -173,7 +173,7 @@ impl SearchedPart<'_> {
         self.number(row)
     }
 
-    /// Writes the numbers in the index of the rows at adjacent positions.
+    /// Writes the index row numbers of the rows at adjacent positions.
     pub(crate) fn write_rows(&self, places: Range<u32>, slots: &mut [Slot<u32>]) {
         match self.groups.numbers() {
             Some(numbers) => {
@@ -184,7 +184,7 @@ impl SearchedPart<'_> {
         }
     }
 
-    /// Returns the number in the index of a row of the part.
+    /// Returns the index row number of a row in this part.
     fn number(&self, row: u32) -> u32 {
         (row as usize - self.expired + self.first) as u32
     }

@@ -95,8 +95,8 @@ fn steps_of(ob: &Bound<'_, PyAny>, field: &Field) -> PyResult<i64> {
     scalar.call_method1("cast", (data_type,))?.getattr("value")?.extract()
 }
 
-/// Returns a time that is given before its column is known: an integer, a date, a time, or text in
-/// ISO 8601.
+/// Returns a time that is given before its column is known: an integer, a date, a time, or an ISO
+/// 8601 string.
 pub(crate) fn given_time(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<GivenTime> {
     let wrong = || {
         PyTypeError::new_err(format!(

@@ -39,7 +39,7 @@ fn callbacks(py: Python<'_>) -> PyResult<&'static Callbacks> {
 }
 
 /// Returns a list of dicts or tuples, or a dict of lists, as a table with the schema of the source
-/// `name`. Numbers in columns of times count the given unit since 1970.
+/// `name`. Numbers in time columns count from 1970 in the given unit.
 pub(crate) fn table_of_rows<'py>(
     rows: &Bound<'py, PyAny>,
     schema: Bound<'py, PyAny>,

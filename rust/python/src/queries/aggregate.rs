@@ -492,7 +492,7 @@ impl<'py> Arguments<'_, 'py> {
         Ok(Windows::Listed(Box::new(table)))
     }
 
-    /// Reads windows that consist of a number of rows, if `size` or `advance` is such a number.
+    /// Reads row-based windows, if `size` or `advance` is a number of rows.
     fn row_windows(&self) -> PyResult<Option<RowCounts>> {
         let count = |given: Option<&Bound<'py, PyAny>>| match given {
             None => Ok(None),

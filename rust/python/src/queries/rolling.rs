@@ -208,7 +208,7 @@ pub(crate) fn rolling_query<'py>(arguments: &Bound<'py, PyDict>) -> PyResult<Bou
 /// The name of the input in messages.
 const NAME: &str = "table";
 
-/// Returns the only table in a list.
+/// Returns the single table in a list.
 fn only<'py>(tables: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     match &listed(tables)?[..] {
         [table] => Ok(table.clone()),

@@ -87,7 +87,7 @@ struct FilledRows {
     rows: Vec<u32>,
     /// Whether the window has no input rows.
     is_empty: Vec<bool>,
-    /// Whether the row from which the key is taken follows the window.
+    /// Whether the row that provides the key comes after the window.
     is_ahead: Vec<bool>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Groups {
     pub(crate) columns: Vec<Column>,
 }
 
-/// Numbers for the keys of a table, in any order.
+/// The numbers that identify a table's keys, in any order.
 struct GroupNumbers {
     numbers: Pages<u32>,
     /// One more than the largest number.
@@ -64,7 +64,7 @@ impl GroupNumbers {
 }
 
 /// Returns a number for each row's key, and one more than the largest of these numbers. Rows have
-/// equal numbers if their keys are equal, where null is a key like any other.
+/// equal numbers if their keys are equal. Null is a key like any other.
 pub(crate) fn number_groups(
     table: &Table,
     by: &[KeyColumn],

@@ -161,7 +161,7 @@ impl Streams {
         Ok(Streams { sources: vec![source], table })
     }
 
-    /// Returns the times of the rows of the only source.
+    /// Returns the times of the rows in the single source.
     pub(crate) fn times(&self) -> &[i64] {
         &self.sources[0].ts
     }

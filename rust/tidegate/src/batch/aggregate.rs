@@ -49,7 +49,7 @@ impl Ends {
         self.has_end(window.end)
     }
 
-    /// Returns whether the windows with this end are selected.
+    /// Returns whether windows that end at this time are selected.
     pub(super) fn has_end(self, end: i64) -> bool {
         self.after.is_none_or(|after| end > after) && self.upto.is_none_or(|upto| end <= upto)
     }
@@ -66,7 +66,7 @@ pub(crate) struct ResultPart<N> {
 }
 
 impl<N> ResultPart<N> {
-    /// Returns rows for windows that are listed in a table. Nothing is noted about their pages.
+    /// Returns rows for windows that are listed in a table. `note` is called with an empty page.
     fn of_list(batch: RecordBatch, note: &impl Fn(&Page) -> N) -> Self {
         let nothing =
             Page { rows: 0, windows: Vec::new(), keys: Pages::default(), columns: Vec::new() };
@@ -101,8 +101,8 @@ impl Aggregation {
         filler.table(&batches, &driver, &|more| rows.announce(more))
     }
 
-    /// Like [`run`](Self::run), but for windows that consist of rows. `progress` is given for the
-    /// rows of a stream, which are one table in merged order.
+    /// Like [`run`](Self::run), but for row-based windows. `progress` is given for the rows of a
+    /// stream, which are one table in merged order.
     pub(crate) fn run_on_rows(
         &self,
         driver: &Driver,

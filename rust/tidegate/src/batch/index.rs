@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// The method that assigns an index's key numbers to left keys.
 pub(super) const METHOD: &str = "looked up in the index";
 
-/// The minimum number of partners for which waking a thread to gather them is worthwhile.
+/// The minimum number of partners that justifies waking a thread to gather them.
 const PART_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
 /// Finds the pairs of left and indexed rows whose times are within an interval. Returns `None` if it
@@ -55,9 +55,9 @@ fn found_pairs(matches: Matches) -> FoundPairs {
     FoundPairs { key_method: METHOD, candidates: Candidates::runs(matches) }
 }
 
-/// Finds the partners of left rows among indexed rows. Returns them together with a right table that
-/// contains each left row's partners. Only the columns in `read` have values. Returns `None` if it
-/// takes less time to visit all rows.
+/// Finds the partners of left rows among indexed rows. Returns the partners, and a right table that
+/// contains only these rows. Only the columns in `read` have values. Returns `None` if it takes
+/// less time to visit all rows.
 pub(super) fn partners(
     index: &TableIndex,
     tables: (&Table, &Table),
@@ -85,8 +85,8 @@ pub(super) fn partners(
     Ok(Some((right, FoundPartners { plan, key_method: METHOD, partners })))
 }
 
-/// Returns some rows of a table. Only the columns in `read` have values. The others have the type
-/// `Null`, which takes no memory.
+/// Returns the given rows of a table. Only the columns in `read` have values. The others have the
+/// type `Null`, which takes no memory.
 fn gathered(table: &Table, rows: &[u32], read: &[usize], driver: &Driver) -> Result<Table> {
     let fields = table.schema().fields().iter().enumerate();
     let (columns, fields): (Vec<_>, Vec<_>) = fields

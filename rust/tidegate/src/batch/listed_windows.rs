@@ -40,8 +40,8 @@ const ADDED_ROWS: u64 = 1 << 20;
 type WindowKey = (u32, u32);
 
 /// Aggregates the rows of one source in the windows that end within a range. Results are sorted by
-/// the start and the end of the window, then by key. Results of a stream are sorted by the end
-/// first, because windows may become complete one after the other.
+/// the start and the end of the window, then by key. The results of a stream are sorted by window
+/// end first, because windows are completed in this order.
 pub(super) fn listed_windows(
     windows: &WindowList,
     plan: &AggregatePlan,
@@ -148,8 +148,8 @@ impl Classes {
         Ok(Classes { of_key: numbers.right.to_vec(), windows: of_class })
     }
 
-    /// Returns the windows that end within a range, each with the keys that have rows in it. Some
-    /// are returned several times. The rows must be in time order.
+    /// Returns the windows that end within a range, each with the keys that have rows in it. The
+    /// result may contain duplicates. The rows must be in time order.
     fn with_rows(
         &self,
         list: &WindowList,
@@ -159,7 +159,7 @@ impl Classes {
     ) -> Vec<WindowKey> {
         let mut open: Vec<OpenWindows> =
             self.windows.iter().map(|_| OpenWindows::default()).collect();
-        // For each key, the change of its class's open windows after which it was last noted.
+        // For each key, the value of `changes` when the key's windows were last listed.
         let mut noted = memory::filled(self.of_key.len(), 0_u64);
         let mut found: Vec<WindowKey> = Vec::new();
         for (row, &ts) in ts.iter().enumerate() {
@@ -188,7 +188,7 @@ impl Classes {
 /// The windows of a class that contain a time.
 #[derive(Default)]
 struct OpenWindows {
-    /// The ends and numbers of the windows, the earliest end first.
+    /// The ends and numbers of the windows, with the earliest end first.
     windows: BinaryHeap<Reverse<(i64, u32)>>,
     /// The number of windows that have begun.
     begun: usize,

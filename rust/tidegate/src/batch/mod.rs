@@ -7,7 +7,7 @@
 //! | `index.rs` | tables whose rows have been prepared for many joins |
 //! | `row_ends.rs` | the pairs of interval joins whose ends differ from row to row |
 //! | `listed_windows.rs` | windows that are listed in a table |
-//! | `row_windows.rs` | windows that consist of a number of rows |
+//! | `row_windows.rs` | row-based windows |
 //! | `sides.rs` | the times and keys of two tables |
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
 //! | `partners.rs` | aggregates of each left row's partners |

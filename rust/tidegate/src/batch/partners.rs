@@ -95,7 +95,8 @@ impl TimedPartners {
         Ok(())
     }
 
-    /// Returns the times of left rows, unless they are those of right rows, and of right rows.
+    /// Returns the times of left rows, or `None` if both sides are the same rows, and the times of
+    /// right rows.
     fn into_times(self) -> (Option<Int64s>, Int64s) {
         match self.sides {
             PartnerSides::Two(sides) => (Some(sides.left), sides.right),
@@ -263,7 +264,7 @@ impl PartnerAggregation {
     }
 
     /// Aggregates partners that have been found; see [`start_on`](Self::start_on). The right table
-    /// only needs values in the columns that functions and conditions read. `schema` contains the
+    /// needs values only in the columns that functions and conditions read. `schema` contains the
     /// types of all right columns.
     pub(super) fn start_found(
         &self,
@@ -394,7 +395,7 @@ impl PartnerResults {
         self.columns.put_together(of_states, all_values)
     }
 
-    /// Returns the intervals of some left rows.
+    /// Returns the intervals of the given left rows.
     fn spans(&self, left: Range<usize>) -> Vec<Span> {
         let timed = self.plan.timed.expect("a function weights values by time");
         let ts = match (&self.partners, &self.left_times) {

@@ -23,14 +23,14 @@ pub(crate) struct RolledRows<'a> {
     pub(crate) table: &'a Table,
     /// The rows that have results.
     pub(crate) due: Range<usize>,
-    /// The number of rows with results before those.
+    /// The number of rows with results before `due`.
     pub(crate) before: u64,
     /// For the first rows, the number of earlier rows with the same key. These rows include the
     /// last row of each key that precedes the other rows.
     pub(crate) ordinals: &'a [i64],
 }
 
-/// The aggregates of the windows of some rows.
+/// The aggregates over the windows of the given rows.
 pub(crate) struct RolledResults {
     pub(crate) join: Join,
     /// For each row, the number of earlier rows with the same key, if windows consist of rows.
@@ -52,7 +52,7 @@ impl RollingWindows {
 }
 
 impl PartnerAggregation {
-    /// Aggregates the windows of some rows in a stream.
+    /// Aggregates the windows of the given rows in a stream.
     pub(crate) fn start_rolled(
         &self,
         rows: &RolledRows<'_>,

@@ -195,7 +195,8 @@ struct RowIntervals {
 /// Which rows match nothing.
 #[derive(Clone, Copy)]
 struct IntervalRule {
-    /// Whether a row for which an end is null has no bound there, instead of matching nothing.
+    /// Whether a null end means that the row has no bound there. Otherwise, the row matches
+    /// nothing.
     are_open: bool,
     /// Whether a row whose start is after its end matches nothing.
     are_ordered: bool,

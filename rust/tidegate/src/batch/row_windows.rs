@@ -1,4 +1,4 @@
-//! Aggregates windows that consist of a number of rows of a key.
+//! Aggregates row-based windows, which contain a fixed number of rows with the same key.
 //!
 //! The rows of a key are numbered in merged order. A window contains the rows with certain numbers,
 //! so these rows are the partners of the window in an interval join in which numbers take the place
@@ -32,7 +32,7 @@ const PAGE_ROWS: usize = 1 << 16;
 /// The number of rows from which windows are built at a time, if results list rows.
 const LISTED_ROWS: u64 = 1 << 22;
 
-/// The progress of a stream: the rows that earlier windows have already been built from.
+/// The progress of a stream: the rows from which earlier windows have already been built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowProgress<'a> {
     /// For the first rows, the number of earlier rows with the same key. Complete windows that end
@@ -162,12 +162,12 @@ pub(super) fn row_windows(
 struct KeyRows<'a> {
     by_key: &'a SideIndex,
     ordinals: &'a [i64],
-    /// The number of rows that complete windows have already been built from.
+    /// The number of rows from which complete windows have already been built.
     done: usize,
 }
 
 impl KeyRows<'_> {
-    /// Returns the windows to return, and the rows that later windows need.
+    /// Returns the windows to emit, and the rows that later windows need.
     fn list(&self, windows: RowCounts, has_ended: bool) -> (ListedWindows, Vec<u32>) {
         let mut listed = ListedWindows::default();
         let (mut needed, mut own) = (Vec::new(), Vec::new());

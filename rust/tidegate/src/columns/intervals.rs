@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// The number of rows that a thread checks at a time.
 const PART_ROWS: usize = 1 << 16;
 
-/// Returns the times, with the same time for all of the given rows.
+/// Returns the times, after replacing those of the given rows with `time`.
 fn replaced(times: Int64s, rows: &[u32], time: i64) -> Int64s {
     if rows.is_empty() {
         return times;

@@ -48,7 +48,8 @@ pub(crate) struct RowEnds {
     pub(crate) lower: Option<RowEnd>,
     /// `None` for no bound.
     pub(crate) upper: Option<RowEnd>,
-    /// Whether a row for which an end is null has no bound there, instead of matching nothing.
+    /// Whether a null end means that the row has no bound there. Otherwise, the row matches
+    /// nothing.
     pub(crate) are_open: bool,
 }
 

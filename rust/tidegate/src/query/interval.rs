@@ -68,8 +68,8 @@ pub struct IntervalJoin {
     pub upper: Option<End>,
     /// The ends that belong to the interval.
     pub closed: Closed,
-    /// Whether an end that is computed as null means that there is no bound. Otherwise, a row for
-    /// which an end is null matches nothing.
+    /// Whether a computed end that is null means that the interval has no bound there. Otherwise, a
+    /// row for which an end is null matches nothing.
     pub open_ends: bool,
     /// The options that all joins have.
     pub options: JoinOptions,

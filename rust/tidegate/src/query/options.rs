@@ -62,7 +62,8 @@ impl JoinOptions {
         self.plan_with(keys, left, right)
     }
 
-    /// Returns the plan for a table that is joined with itself. Messages refer to it as `name`.
+    /// Returns the plan for a table that is joined with itself. Messages refer to the table as
+    /// `name`.
     pub(crate) fn plan_of_one(&self, name: &str, schema: &Schema) -> Result<JoinPlan> {
         let names = Names::new(schema);
         let key = |(key, _): &(String, String)| {

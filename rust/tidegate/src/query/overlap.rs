@@ -96,7 +96,7 @@ impl EndColumns {
     fn new(table: &str, schema: &Schema, on: &(String, String), are_open: bool) -> Result<Self> {
         let names = Names::new(schema);
         let read = |name: &str| input(table, schema, &names, name, "on");
-        // A point in time without a time is not an interval that contains all times.
+        // A null point in time does not count as an unbounded interval.
         let are_open = are_open && on.0 != on.1;
         Ok(EndColumns { start: read(&on.0)?, end: read(&on.1)?, are_open })
     }

@@ -11,7 +11,7 @@ use crate::columns::time::{self, Bound, Unit};
 use crate::{Error, Result};
 
 /// A table in which each row has a window that ends at the row. The window contains rows with the
-/// same key, where nulls are equal.
+/// same key. Null keys are equal.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -54,8 +54,8 @@ pub struct RollingWindows {
     pub on: String,
     /// The length of the windows.
     pub size: RollingSize,
-    /// The ends that a window includes. The upper end is the row itself. The lower end is as far
-    /// before the row as the window is long.
+    /// The ends that a window includes. The upper end is the row itself. The lower end precedes the
+    /// row by the length of the window.
     pub closed: Closed,
     /// The key columns, the columns of the result, and how the query runs.
     pub options: JoinOptions,
@@ -110,7 +110,7 @@ impl RollingWindows {
         time::interval(Some(lower), Some(Bound::Steps(0)), self.closed, unit)
     }
 
-    /// Returns whether windows consist of a number of rows.
+    /// Returns whether windows are row-based.
     pub(crate) fn counts_rows(&self) -> bool {
         matches!(self.size, RollingSize::Rows(_))
     }

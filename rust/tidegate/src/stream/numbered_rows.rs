@@ -1,5 +1,5 @@
-//! Kept rows in merged order, some of which have already been processed. For each processed row,
-//! the number of earlier rows with the same key may be known.
+//! Kept rows in merged order, some of which have already been processed. If needed, the number of
+//! earlier rows with the same key is stored for each processed row.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct NumberedRows {
     /// For each processed row, the number of earlier rows with the same key. Empty if these numbers
     /// are not needed.
     pub(super) ordinals: Vec<i64>,
-    /// The number of rows that have ever been processed.
+    /// The total number of rows that have been processed so far.
     pub(super) processed: u64,
     /// The number of processed rows that the last search found to be needed.
     needed: usize,
@@ -71,8 +71,8 @@ impl NumberedRows {
             }
     }
 
-    /// Keeps only some of the processed rows, given their positions in ascending order, and all
-    /// other rows.
+    /// Keeps all unprocessed rows, and the processed rows at the given positions, which are in
+    /// ascending order.
     pub(super) fn keep(&mut self, needed: &[u32], common: &Common) -> Result<()> {
         self.needed = needed.len();
         if needed.len() == self.done {

@@ -195,7 +195,7 @@ struct RollingJob {
     faults: Faults,
 }
 
-/// The first rows, which now have results.
+/// The first kept rows, which now have results.
 struct DoneRows {
     rows: usize,
     /// For each kept row, the number of earlier rows with the same key, if it was computed.

@@ -160,11 +160,11 @@ impl WindowFunction for Quantiles {
 /// The smallest values, in ascending order. All values must be different, and at least 0.
 pub(super) struct Smallest(pub(super) usize);
 
-/// The result in place of a further value, if a window has fewer values.
+/// The result for each missing value if a window has too few values.
 pub(super) const NO_VALUE: i64 = -1;
 
 impl Smallest {
-    /// Returns the result at a position after the last value. Only an empty window has no results.
+    /// Returns the result for a position after the last value. Only an empty window has no result.
     fn missing(at: usize) -> Option<i64> {
         (at > 0).then_some(NO_VALUE)
     }

@@ -57,7 +57,7 @@ pub enum AllValues<'a> {
         /// The rows to list.
         list: RowList,
     },
-    /// The rows with the largest values, in descending order of their values. Of rows with equal
+    /// The rows with the largest values, in descending order of their values. Among rows with equal
     /// values, the earliest is first.
     Largest {
         /// The values.
@@ -72,9 +72,9 @@ pub enum AllValues<'a> {
 pub enum RowList {
     /// All rows.
     All,
-    /// The first rows, at most this many.
+    /// The first rows, up to this number.
     First(usize),
-    /// The last rows, at most this many.
+    /// The last rows, up to this number.
     Last(usize),
 }
 
@@ -183,8 +183,8 @@ impl AllValues<'_> {
     }
 }
 
-/// Lists that have at most this many rows are found by a window that slides over their values. The
-/// rows of longer lists are selected for each list.
+/// Lists of at most this many rows are computed with a window that slides over the values. For
+/// longer lists, rows are selected separately for each list.
 const FEW_LISTED: usize = if cfg!(test) { 3 } else { 64 };
 
 /// The rows by value, from the largest to the smallest, and then by position.
@@ -213,7 +213,7 @@ impl RowRanks {
         rows.extend(known.map(|&rank| row(self.order[rank as usize])));
     }
 
-    /// Returns the first rows of each run by rank, at most `most` of them.
+    /// Returns the first rows of each run by rank, up to `most` of them.
     fn lists(
         &self,
         most: usize,

@@ -64,7 +64,7 @@ enum ValueResults<'a> {
     Integers(LeftResults<i64>),
     /// Rows are listed only on request, because they can far outnumber the left rows.
     Rows(RowChoice, &'a Partners, ValuesByPlace),
-    /// For each position in the lists, the rank of the row in each left row's list.
+    /// For each list position, the rank of the row at this position in each left row's list.
     Largest(Vec<LeftResults<i64>>, &'a Partners, RowRanks),
 }
 

@@ -114,7 +114,7 @@ pub struct WindowValues<'a> {
     function: ValuesFunction,
 }
 
-/// A function with its values by position.
+/// A function, and its values by position.
 #[derive(Debug)]
 enum ValuesFunction {
     Quantile(Quantiles, ValuesByPlace),

@@ -226,8 +226,9 @@ proptest! {
 }
 
 proptest! {
-    /// Each function is computed twice: in passes over numbered rows and by pane. For the panes, the
-    /// left rows are a copy, so that both sides are not the same rows.
+    /// Each function is computed twice: in passes over numbered rows and by pane. The left rows are
+    /// copied for the panes, because passes over numbered rows apply only if both sides are the
+    /// same rows.
     #[test]
     fn differential_passes_over_numbered_rows_and_panes(
         rows in prop::collection::vec((0..3_u32, any::<i8>(), any::<bool>()), 0..60),

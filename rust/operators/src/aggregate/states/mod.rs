@@ -3,7 +3,7 @@
 //! | file | what is in it |
 //! | --- | --- |
 //! | `functions.rs` | the functions |
-//! | `whole.rs` | the mean of integers, as an integer |
+//! | `whole.rs` | the mean of integers, rounded to an integer |
 //! | `timed.rs` | means whose weights depend on the times of rows |
 //! | `words.rs` | their states as words, for snapshots and for other ways to add rows |
 

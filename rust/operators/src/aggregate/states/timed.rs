@@ -98,7 +98,7 @@ impl Function for DecayedMean {
         }
         let share = half_to_the(span(earlier.last, later.last) / later.half_life as f64);
         let weight = earlier.weight * share + later.weight;
-        // If the share is 0, even infinite values are forgotten.
+        // If the share is 0, even infinite values have no effect.
         DecayedSum { sum: held(earlier.sum, share) + later.sum, weight, ..later }
     }
 
@@ -135,7 +135,7 @@ impl StoredFunction for DecayedMean {
 fn half_to_the(power: f64) -> f64 {
     /// Beyond this power, the result is negligible next to a weight of 1.
     const LARGEST: f64 = 1000.0;
-    /// The error of a Taylor polynomial with this degree is less than the rounding error.
+    /// The error of a Taylor polynomial of this degree is less than the rounding error.
     const DEGREE: i32 = 14;
     if power > LARGEST {
         return 0.0;
@@ -157,7 +157,7 @@ mod tests {
         state
     }
 
-    /// Sums the value at each moment.
+    /// Computes the mean of the values at all time steps.
     fn mean_by_steps(rows: &[(i64, f64)], start: i64, end: i64) -> f64 {
         let from = start.max(rows[0].0);
         let value = |ts: i64| rows.iter().rfind(|row| row.0 <= ts).expect("a row").1;

@@ -1,4 +1,4 @@
-//! The mean of integers, as an integer.
+//! The mean of integers, rounded to an integer.
 
 use super::functions::{CountedValue, Function, RowOrder, Sum, Summand};
 

@@ -9,7 +9,7 @@
 //! the index, and there are few parts to search. Rows that expire at the start of a part are only
 //! hidden until they outnumber the remaining rows.
 //!
-//! Long because a misfit between an index and a join has many causes, and each has its own message.
+//! Long because an index can fail to fit a join for many reasons, and each has its own message.
 
 mod saved;
 
@@ -71,7 +71,7 @@ struct RowTimes {
     ends: Option<Int64s>,
     /// The rows that match nothing because their start or end is missing, in ascending order.
     without: Vec<u32>,
-    /// The rows that have no start but are open, in ascending order.
+    /// The rows whose intervals have no start because `open_ends` is set, in ascending order.
     open_starts: Vec<u32>,
 }
 

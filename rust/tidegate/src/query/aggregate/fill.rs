@@ -25,7 +25,7 @@ pub struct EmptyWindows {
     pub end: Option<GivenTime>,
 }
 
-/// A time that the caller gives.
+/// A time specified by the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenTime {
     /// An integer in the unit of the time column.
@@ -100,7 +100,7 @@ pub(crate) struct FillPlan {
     pub(crate) fills: Vec<Fill>,
     /// In steps of the time unit.
     pub(crate) keep: Option<i64>,
-    /// The times from which and before which every key has windows, in steps of the time unit.
+    /// The range of times in which every key has windows, in steps of the time unit.
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
 }

@@ -29,7 +29,7 @@ pub struct WindowTable {
 pub(crate) struct WindowList {
     pub(crate) starts: Vec<i64>,
     pub(crate) ends: Vec<i64>,
-    /// The windows' keys, if they have any: the rows of `table` in the order of the windows.
+    /// The keys of the windows, if any, as one row number in `table` per window.
     pub(crate) rows: Vec<u32>,
     pub(crate) table: Table,
     /// The key columns of the windows. For each one, `left` is the column in `table`, and `right`

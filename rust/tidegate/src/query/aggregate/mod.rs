@@ -156,12 +156,12 @@ pub enum Function {
     First,
     /// The last value in order of time, source and position.
     Last,
-    /// A list of the first values, at most this many.
+    /// A list of the first values, up to this number.
     FirstRows(u32),
-    /// A list of the last values, at most this many.
+    /// A list of the last values, up to this number.
     LastRows(u32),
-    /// A list of the values of one column in the rows where another column is largest, at most this
-    /// many.
+    /// A list of the values of one column in the rows where another column is largest, up to this
+    /// number.
     Top(u32),
     /// The sample variance.
     Var,
@@ -171,7 +171,7 @@ pub enum Function {
     WeightedMean,
     /// The mean of the values, weighted by the time for which each value holds.
     TimeWeightedMean,
-    /// The mean of the values, weighted by age. A weight halves in this time.
+    /// The mean of the values, weighted by age. Weights halve in this time.
     EwmMean(Bound),
     /// The product of the values.
     Product,
@@ -304,7 +304,7 @@ impl Function {
             || matches!(self, Function::Median | Function::Quantile(_) | Function::CountDistinct)
     }
 
-    /// Returns whether the function lists values of rows.
+    /// Returns whether the function returns lists of row values.
     pub(crate) fn lists_rows(&self) -> bool {
         use Function::{Collect, FirstRows, LastRows, Top, Udf};
         matches!(self, FirstRows(_) | LastRows(_) | Top(_) | Collect | Udf(_))

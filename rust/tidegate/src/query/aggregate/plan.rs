@@ -68,7 +68,7 @@ pub(crate) enum WindowSpan {
     Windows(Windows),
     /// Sessions. A session ends this long after its last row.
     Sessions(i64),
-    /// Windows that consist of a number of rows of a key.
+    /// Row-based windows over the rows of each key.
     Rows(RowCounts),
     /// Windows that are listed in a table.
     Listed(Arc<WindowList>),
@@ -94,7 +94,7 @@ impl WindowSpan {
 /// The time span of the rows from which a result is computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
-    /// If set, the first row can be earlier than this time. Its value then counts from here on.
+    /// If set, the first row can be earlier than this time. Its value then holds from this time on.
     pub(crate) start: Option<i64>,
     pub(crate) end: i64,
 }
@@ -384,7 +384,7 @@ pub(crate) fn show(aggregate: &Aggregate) -> String {
     format!("{name} = {}({}{share}){condition}", function.name(), columns.join(", "))
 }
 
-/// Returns the finest unit of all time columns and of the windows, if these are listed in a table.
+/// Returns the finest unit of all time columns and of the windows, if they are listed in a table.
 fn unit_of(query: &Aggregation, tables: &[(String, &Schema)], fields: &[&Field]) -> Result<Unit> {
     let super::Windows::Listed(windows) = &query.windows else {
         return common_unit(tables, fields);
@@ -458,8 +458,8 @@ fn span(
              choose windows with a size",
         )),
         super::Windows::Rows(_) => Err(Error::argument(
-            "algorithm: windows of rows have their own algorithm; omit this argument, or give size \
-             as a duration",
+            "algorithm: row-based windows have their own algorithm; omit this argument, or give \
+             size as a duration",
         )),
     }
 }

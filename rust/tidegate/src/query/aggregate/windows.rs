@@ -23,17 +23,17 @@ pub enum Windows {
     /// Session windows, separately for each key. A session starts with a row and ends this long
     /// after its last row.
     Session(Bound),
-    /// Windows that consist of a number of rows of a key.
+    /// Row-based windows over the rows of each key.
     Rows(RowCounts),
     /// Windows that are listed in a table.
     Listed(Box<WindowTable>),
 }
 
-/// Windows that consist of a number of rows of a key, in merged order.
+/// Row-based windows over the rows of each key, in merged order.
 ///
 /// The rows of each key are numbered from 0. Window k contains the rows with the numbers
-/// `[k * advance, k * advance + size)`, for k of 0 and above. The last window of a key is the first
-/// one that contains the key's last row, and may have fewer rows.
+/// `[k * advance, k * advance + size)`, for every integer k of at least 0. The last window of a key
+/// is the first one that contains the key's last row, and may have fewer rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowCounts {
     /// The number of rows in a window, which is positive.
@@ -51,8 +51,8 @@ impl RowCounts {
         }
     }
 
-    /// Returns whether a window contains the row with this number, and no earlier window does. The
-    /// number is that of a key's last row.
+    /// Returns whether a window is the first one that contains a key's last row, given the number
+    /// of this row.
     pub(crate) fn is_begun(self, window: i64, last: i64) -> bool {
         let start = window * self.advance;
         start <= last && (window == 0 || start - self.advance + self.size <= last)

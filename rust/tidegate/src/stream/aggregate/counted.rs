@@ -1,4 +1,4 @@
-//! Windows that consist of a number of rows of a key.
+//! Row-based windows over the rows of each key.
 //!
 //! A window is complete once its last row is ready. The code for tables then aggregates it. Complete
 //! windows are emitted in the merged order of their last rows. When the stream ends, the incomplete
@@ -105,7 +105,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
 /// Keeps rows until their windows are complete.
 #[derive(Debug)]
 struct RowWindowJob {
-    /// The query without its condition on rows.
+    /// The query without its `where` condition.
     query: Aggregation,
     predicate: Option<Predicate>,
     /// The time column of the kept rows.

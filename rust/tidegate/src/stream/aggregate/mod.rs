@@ -9,7 +9,7 @@
 //! | `ordered.rs` | strings and decimals as numbers with the same order |
 //! | `state.rs` | the state as bytes |
 //! | `filled.rs` | windows without rows |
-//! | `counted.rs` | windows that consist of a number of rows |
+//! | `counted.rs` | row-based windows |
 //! | `open.rs` | windows that are not complete yet |
 //! | `whole.rs` | windows whose rows are kept, for functions that need all values |
 

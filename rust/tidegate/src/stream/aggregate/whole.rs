@@ -131,7 +131,7 @@ fn explain(query: &Aggregation, plan: &AggregatePlan, options: &AggregateOptions
 /// Keeps rows until their windows are complete, and then aggregates them like the rows in a table.
 #[derive(Debug)]
 struct WindowJob {
-    /// The query without its condition on rows.
+    /// The query without its `where` condition.
     query: Aggregation,
     predicate: Option<Predicate>,
     span: WindowSpan,

@@ -6,7 +6,7 @@
 //! | `blocks.rs` | the results of functions, block by block of left rows |
 //! | `words.rs` | functions whose states are words |
 //! | `passes.rs` | suffixes and prefixes of words, if both sides are in time order |
-//! | `row_passes.rs` | suffixes and prefixes of words, if windows consist of a number of rows |
+//! | `row_passes.rs` | suffixes and prefixes of words, if windows are row-based |
 //! | `panes.rs` | suffixes and prefixes of any function, in any order of rows |
 //! | `listed.rs` | partners that are added one by one |
 //! | `functions.rs` | the functions in each of these forms, with small states if all rows count |

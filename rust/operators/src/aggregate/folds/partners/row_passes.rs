@@ -1,9 +1,10 @@
-//! Passes over the rows of a table whose windows consist of a number of rows.
+//! Passes over the rows of a table with row-based windows.
 //!
-//! The rows of each key are numbered, and panes are as long as windows. A forward pass folds the
-//! rows of a pane up to each row, which are the prefixes. A backward pass folds the rows from each
-//! row to the end of its pane. These are the suffix for the row at which the window ends that begins
-//! here. That row has already been visited, so its number is kept for as long as it may be needed.
+//! The rows of each key are numbered, and a pane has as many rows as a window. For each row, a
+//! forward pass folds the rows from the start of its pane up to the row. The result is the row's
+//! prefix. A backward pass folds the rows from each row to the end of its pane. The result is the
+//! suffix for the last row of the window that begins at the row. This last row has already been
+//! visited, so its number is kept for as long as it may be needed.
 //!
 //! ```text
 //!   rows of a key    0  1  2 │ 3  4  5 │ 6           panes of 3 rows
@@ -11,7 +12,7 @@
 //!   forward                              6 ─▶        the prefix for row 6
 //! ```
 //!
-//! No row is searched for, and rows are read and written almost sequentially. The rows of all keys
+//! No searches are needed, and rows are read and written almost sequentially. The rows of all keys
 //! may be interleaved.
 
 use std::ops::Range;
@@ -25,16 +26,16 @@ use crate::driver::{Driver, Stopped};
 use crate::interval::PartnerColumns;
 use crate::rows::{Closed, NO_ROW};
 
-/// The number of rows whose words are written in one go.
+/// The number of rows whose words are written at a time.
 const BLOCK_ROWS: usize = if cfg!(test) { 3 } else { 1 << 11 };
 
 /// The maximum number of row numbers that are kept per row.
 const KEPT_PER_ROW: usize = 2;
 
-/// The number of row numbers that may be kept in any case.
+/// The number of row numbers that may always be kept.
 const KEPT_ROWS: usize = 1 << 12;
 
-/// Rows that are numbered within their keys, and windows of some of these rows.
+/// Rows that are numbered within their keys, and row-based windows over these rows.
 pub(in crate::aggregate) struct RowPasses<'a> {
     keys: Option<&'a [u32]>,
     /// The number of rows of each key.
@@ -159,7 +160,7 @@ impl<'a> RowPasses<'a> {
     ) -> Result<Pages<u64>, Stopped> {
         let operation = operation::<OPERATION>();
         let size = self.size;
-        // The place of the key's last row in its pane.
+        // The position of the key's last row in its pane.
         let last = |&count: &u32| (count.saturating_sub(1) as usize % size) as u32;
         let mut states: Vec<PaneState> =
             memory::collect(self.counts.iter().map(|count| PaneState::new(operation, last(count))));
@@ -187,7 +188,7 @@ impl<'a> RowPasses<'a> {
                     continue;
                 }
                 state.place -= 1;
-                // The window that begins here ends with the row of this place in the next pane.
+                // The window that begins here ends at the row with this position in the next pane.
                 let row = visited[place - 1];
                 if row != NO_ROW {
                     found[row as usize] = state.word;
@@ -202,7 +203,7 @@ impl<'a> RowPasses<'a> {
 #[derive(Clone, Copy, Debug)]
 struct PaneState {
     word: u64,
-    /// The place of the key's next row in its pane.
+    /// The position of the key's next row in its pane.
     place: u32,
 }
 
