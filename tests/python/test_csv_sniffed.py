@@ -1,4 +1,4 @@
-"""CSV files in dialects that programs write, beside DuckDB, which detects the dialect of a file.
+"""CSV files in dialects that programs write, compared with DuckDB, which detects dialects.
 
 A file is read with the values that DuckDB finds, or an error names the option to specify.
 """
