@@ -166,7 +166,7 @@ ROWS = quotes(0, 9)
         (agg.sum("bid +"), r"aggs `bid \+`: Expected: an expression"),
         (agg.sum("left.bid + 1"), "functions aggregate right rows; write right.bid"),
         (agg.sum("1 + 1"), r"aggs: `1 \+ 1` reads no column; name a column in it"),
-        (agg.sum("bid > 3"), "`s`: sum of column `bid > 3` of type bool: expected numbers"),
+        (agg.var("bid > 3"), "`s`: var of column `bid > 3` of type bool: expected numbers"),
     ],
 )
 def test_what_is_refused(function, message):

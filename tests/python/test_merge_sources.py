@@ -586,8 +586,8 @@ def test_operators_have_the_same_methods(operator):
     assert {"explain", "late", "poll", "restore", "snapshot", "stats"} <= public(Operator)
     assert issubclass(operator, Operator)
     sides = {"left_sources", "right_sources"} if issubclass(operator, StreamJoin) else set()
-    readers = {"index", "on", "reader"} if operator is Merge else set()
-    assert public(operator) == public(Operator) | sides | readers
+    own = {Merge: {"index", "on", "reader"}, Aggregate: {"open"}}.get(operator, set())
+    assert public(operator) == public(Operator) | sides | own
 
 
 def test_a_merge_says_what_it_does():

@@ -159,7 +159,7 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             [[1, 2]],
             TypeError,
-            "source 0: expected rows as dicts or tuples, or Arrow data, got a list",
+            "source 0: expected rows as dicts or tuples, a dict of lists, or Arrow data, got a list",
         ),
     ],
 )
@@ -328,7 +328,7 @@ def test_nulls_where_none_may_be_are_named():
 @pytest.mark.parametrize("rows", [{"ts": 1}, (1, 2)])
 def test_one_row_is_a_list_of_one(rows):
     with pytest.raises(
-        TypeError, match=r"rows as a list of dicts or tuples, got .*push\(\[row\]\)"
+        TypeError, match=r"source 0: expected a dict .*push\(\[row\]\)|got a tuple; write push"
     ):
         merged(rows)
 

@@ -232,7 +232,7 @@ def test_explain_tells_of_sessions():
             tidegate.TidegateError,
             "offset cannot be combined with session",
         ),
-        ({}, TypeError, "size: expected a duration, got None; give size or session"),
+        ({}, TypeError, "size: expected a duration, got None; give size, session or windows"),
         ({"session": 5, "algorithm": "mq"}, tidegate.TidegateError, "sessions have their own"),
         (
             {"session": 5, "algorithm": "slices"},

@@ -245,7 +245,7 @@ def test_rows_of_another_schema_are_refused(wrong: pa.Table, message: str) -> No
     assert join.stats()["rows_in"] == 0
 
 
-@pytest.mark.parametrize("wrong", [None, 5, "rows", {"ts": [1]}, ({"ts": 1},)])
+@pytest.mark.parametrize("wrong", [None, 5, "rows", ({"ts": 1},)])
 def test_what_is_no_arrow_data_is_refused(wrong: object) -> None:
     with pytest.raises(TypeError, match="data: expected Arrow data"):
         new().left_sources[0].push(wrong)

@@ -92,7 +92,9 @@ impl Query {
                 | Function::Covar
                 | Function::Corr
                 | Function::Median
-                | Function::WeightedMean => Some("x"),
+                | Function::WeightedMean
+                | Function::TimeWeightedMean
+                | Function::EwmMean(_) => Some("x"),
                 _ => Some(draw.pick(&["x", "s"])),
             };
             (function, column, condition(draw))

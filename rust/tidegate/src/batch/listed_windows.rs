@@ -92,7 +92,7 @@ pub(super) fn listed_windows(
             .iter()
             .map(|function| all_values_of_matches(&matches, page.clone(), None, function))
             .collect();
-        let of_states = aggregate_matches(&matches, page.clone(), None, &aggregates);
+        let of_states = aggregate_matches(&matches, page.clone(), Some(ts), &aggregates);
         output.batch(Page {
             rows: page.len(),
             windows: page.clone().map(window).collect(),
