@@ -244,5 +244,5 @@ def test_tasks_and_spark(tmp_path):
     found = tidegate.spark.interval_join(*frames, **bounds, open_ends=True)
     of_table = interval_join(lefts, rights, **bounds, open_ends=True)
     assert sorted(pairs(found.toArrow())) == sorted(pairs(of_table))
-    with pytest.raises(TidegateError, match="'time' divides rows by time, but with open_ends"):
+    with pytest.raises(TidegateError, match="'time' splits rows by time, but with open_ends"):
         tidegate.spark.overlap_join(*frames, **QUERY, parallelism="time")

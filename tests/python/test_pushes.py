@@ -159,7 +159,7 @@ def test_an_operator_takes_strings_that_are_views_for_dictionaries():
         (
             [[1, 2]],
             TypeError,
-            "source 0: expected rows as dicts or tuples, a dict of lists, or Arrow data, got a list",
+            "source 0: expected rows as dicts or tuples, a dict of lists, or Arrow data, got",
         ),
     ],
 )

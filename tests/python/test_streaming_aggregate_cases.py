@@ -54,7 +54,11 @@ WHOLE = [
         ({"size": 0}, TidegateError, "size must be greater than 0, got 0"),
         ({"advance": -1}, TidegateError, "advance must be greater than 0, got -1"),
         ({"size": "1s"}, SchemaError, "size is a duration, but the time columns are int"),
-        ({"size": None}, TypeError, "size: expected a duration, got None; give size, session or windows"),
+        (
+            {"size": None},
+            TypeError,
+            "size: expected a duration, got None; give size, session or windows",
+        ),
         ({"session": 5}, TidegateError, "size cannot be combined with session"),
         ({"size": None, "advance": None, "session": 0}, TidegateError, "session must be greater"),
         ({"aggs": {"x": agg.min("l")}}, SchemaError, "aggs: `x`: min of column `l` of type list"),

@@ -104,8 +104,8 @@ class Reach:
 
 
 EXPRESSION_ENDS = (
-    "rows are divided by columns, but `on` computes the start or the end; add it to the table as a "
-    "column"
+    "rows are partitioned by column values, but `on` computes the start or the end; add it to the "
+    "table as a column"
 )
 """The problem, and the advice, if rows cannot be divided by an expression."""
 
@@ -120,7 +120,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     schemas = plan._inputs  # noqa: SLF001 - internal to the package
     if query.arguments.get("open_ends"):
         message = "memory_limit: with open_ends, a row without an end can match any later row, so "
-        message += "rows cannot be divided by time; omit memory_limit, or replace nulls with a "
+        message += "rows cannot be split by time; omit memory_limit, or replace nulls with a "
         message += "time after all others"
         raise tidegate.TidegateError(message)
     if name == "overlap_join" and plan.intervals is None:
@@ -149,7 +149,7 @@ def reach_of(query: JoinQuery, plan: JoinPlan) -> Reach:
     starts, (lower, upper) = plan.time
     if name in {"window_join", "band_join"} and lower is None and upper is None:
         message = "memory_limit: a row-based window counts rows of whole inputs, "
-        message += "which cannot be divided by time; "
+        message += "which cannot be split by time; "
         message += 'give a time-based window, such as window="5s", or omit memory_limit'
         raise tidegate.TidegateError(message)
     steps = [step_of(schemas[side].field(starts[side]).type) for side in (0, 1)]

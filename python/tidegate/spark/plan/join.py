@@ -113,9 +113,7 @@ def _of_open_ends(
 ) -> tuple[Parallelism, int | None]:
     """Return how to divide rows whose intervals can be infinitely long: only by key."""
     if parallelism not in ("auto", "key", "broadcast"):
-        message = (
-            f"parallelism {parallelism!r} divides rows by time, but with open_ends, a row can "
-        )
+        message = f"parallelism {parallelism!r} splits rows by time, but with open_ends, a row can "
         message += "match all later rows; leave it out, or give 'key' or 'broadcast'"
         raise tidegate.TidegateError(message)
     if parallelism == "broadcast":

@@ -128,7 +128,7 @@ impl Digest {
         self.of(self.state.polynomial.value(), 0)
     }
 
-    /// Returns the digest of the rows in any order. Duplicate rows are counted separately.
+    /// Returns the digest of the rows, regardless of their order. Duplicate rows are counted separately.
     pub fn unordered(&self) -> u128 {
         self.of(self.state.sum, 1)
     }

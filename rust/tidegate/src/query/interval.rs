@@ -69,7 +69,7 @@ pub struct IntervalJoin {
     /// The ends that belong to the interval.
     pub closed: Closed,
     /// Whether a computed end that is null means that the interval has no bound there. Otherwise, a
-    /// row for which an end is null matches nothing.
+    /// row whose lower or upper end is null matches nothing.
     pub open_ends: bool,
     /// The options that all joins have.
     pub options: JoinOptions,

@@ -75,7 +75,7 @@ impl Zone {
     }
 }
 
-/// Returns the first times at which the clocks of a time zone have reached these local times. All
+/// For each local time, returns the first instant at which clocks in a time zone have reached it. All
 /// times are in seconds since the epoch.
 pub fn instants_of(zone: &str, local: &[i64]) -> Result<Vec<i64>> {
     let zone = Zone::named(zone)?;

@@ -20,7 +20,7 @@ const TABLE: &str = "windows";
 #[derive(Clone, Debug)]
 pub struct WindowTable {
     table: Table,
-    /// The digest of the rows in any order.
+    /// The digest of the rows, regardless of their order.
     digest: u128,
 }
 
