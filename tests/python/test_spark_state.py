@@ -252,7 +252,7 @@ def test_workers_keep_no_operators_of_former_micro_batches(
         bucket.tester.processor._places = tuple(range(8))
     workers: list[dict[store.Place, store.Warm]] = [{} for _ in range(4)]
     kept = []
-    for second in range(200):
+    for second in range(60):
         # Spark may assign the task of a bucket to any worker.
         for bucket in buckets:
             monkeypatch.setattr(store, "_warm", draw.choice(workers))
@@ -266,7 +266,7 @@ def test_workers_keep_no_operators_of_former_micro_batches(
     for bucket in buckets:
         bucket.batch(1000 * SECOND)
         times = sorted(row["ts"] for row in read(bucket.output, None))
-        pairs = sum(min(second, 5) + 1 for second in range(200))
+        pairs = sum(min(second, 5) + 1 for second in range(60))
         assert len(times) == pairs
 
 
