@@ -54,7 +54,7 @@ def calls(chance: random.Random, kind: pa.DataType):
     high = chance.choice([None, (low or 0) + chance.choice([0, 2, 20])])
     ends = {"lower": None if low is None else length(low), "upper": high and length(high)}
     ends["closed"] = chance.choice(["both", "left", "right", "neither"])
-    where = chance.choice([None, "right.r > 20", "left.l < right.r"])
+    where = chance.choice([None, "right.r > 20", "left.l > 2", "left.l < right.r"])
     how = chance.choice(["inner", "left", "right", "full", "semi", "anti"])
     yield tg.interval_join, {**ends, "how": how, "where": where}
     yield tg.interval_join_batches, {**ends, "how": how, "where": where}

@@ -88,6 +88,8 @@ impl TimedPartners {
 
     /// Removes the keys of left rows that are not in `kept`, so these rows have no partners.
     fn keep_left(&mut self, kept: &BitSet) -> Result<()> {
+        // Partners that an index has found include those of the other left rows.
+        self.found.take();
         match &mut self.sides {
             PartnerSides::Two(sides) => sides.keep_left(kept),
             PartnerSides::One(_) => return Err(Error::bug("one table has no condition on pairs")),
