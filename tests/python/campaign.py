@@ -8,6 +8,10 @@ its own seed.
 
 import os
 import random
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _factor, _, _seed = os.environ.get("CAMPAIGN", "1").partition(":")
 
@@ -28,6 +32,12 @@ if "CAMPAIGN" in os.environ:
 def tries(default: int) -> int:
     """Return the number of tries, given that of a default run."""
     return max(1, round(default * FACTOR))
+
+
+def some(chance: random.Random, cases: Iterable[T], count: int) -> list[T]:
+    """Return all cases in a campaign, and otherwise this many of them in a random order."""
+    every = [*cases]
+    return every if ALL else chance.sample(every, min(count, len(every)))
 
 
 def rng(name: str) -> random.Random:

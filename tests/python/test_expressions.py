@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
+from cases import grid
 from tidegate import Expr, case, left, right
 
 
@@ -340,10 +341,7 @@ EMPTY_JOINS: dict[str, Callable[..., pa.Table]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.float64(), pa.float32(), pa.int64(), pa.decimal128(9, 2)], ids=str
-)
-@pytest.mark.parametrize("join", EMPTY_JOINS)
+@grid(kind=[pa.float64(), pa.float32(), pa.int64(), pa.decimal128(9, 2)], join=EMPTY_JOINS)
 def test_conditions_are_computed_where_a_side_is_empty(join, kind):
     columns = {"ts": [1, 2], "x": pa.array([1, 2], kind), "y": pa.array([3, 1], kind)}
     rows = pa.table({**columns, "s": ["a", "b"]})

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
+from cases import more
 from tidegate import Operator, TidegateError
 
 pytestmark = [
@@ -300,7 +301,7 @@ def test_a_snapshot_and_late_rows_that_find_no_memory_can_be_asked_for_again(mak
 
 
 @pytest.mark.parametrize("make", OPERATORS)
-@pytest.mark.parametrize("pushes", [2, 5, 8, 9])
+@pytest.mark.parametrize("pushes", [5, 9, *more(2, 8)])
 def test_an_operator_whose_snapshot_finds_no_memory_goes_on_as_if_nothing_had_been_asked(
     make, pushes
 ):

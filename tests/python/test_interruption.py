@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import campaign
 import oracle
 from cases import more
 from tidegate import ClosedError, interval_join, interval_join_batches
@@ -194,7 +195,7 @@ STARTS = {
 @pytest.mark.parametrize("start", STARTS)
 def test_a_process_ends_while_daemon_threads_call(start):
     # Without precautions, one exit in three ends with SIGABRT.
-    for _ in range(5):
+    for _ in range(campaign.tries(4)):
         assert in_child(DAEMONS.replace("{start}", STARTS[start])) == "leaving\n"
 
 

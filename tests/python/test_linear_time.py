@@ -126,9 +126,12 @@ def test_ten_times_as_much_takes_ten_times_as_long(case):
             gc.enable()
 
     size = CASES[case]
-    few = min(seconds(size) for _ in range(3))
-    many = min(seconds(10 * size) for _ in range(3))
-    assert many < max(RATIO * few, NOISE), (few, many)
+    few = seconds(size)
+    # Another process can slow down a single run.
+    found = []
+    while len(found) < 3 and (not found or found[-1] >= max(RATIO * few, NOISE)):
+        found.append(seconds(10 * size))
+    assert min(found) < max(RATIO * few, NOISE), (few, found)
 
 
 # Strings of a hundred thousand or a million parts, and their error messages.

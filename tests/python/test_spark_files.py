@@ -95,7 +95,7 @@ def test_dataframes_of_files_return_the_rows_of_other_forms(spark, seed, tmp_pat
         spark.read.parquet(written(table, tmp_path / name, chance)).select("ts", "end", "x", "k")
         for name, table in zip(("left", "right"), tables, strict=True)
     ]
-    for function, arguments in joins(chance, kind):
+    for function, arguments in campaign.some(chance, joins(chance, kind), 4):
         call = functools.partial(of_spark(function), *frames, **arguments)
         of_files = call(parallelism="files", partitions=chance.randrange(1, 21))
         shuffled = call(parallelism="value" if function is tg.band_join else "time")

@@ -116,7 +116,7 @@ def test_tasks_return_the_rows_of_a_join(seed, tmp_path):
         written(table, tmp_path / name, chance)
         for name, table in (("left", left), ("right", right))
     ]
-    for function, arguments in joins(chance, kind):
+    for function, arguments in campaign.some(chance, joins(chance, kind), 4):
         whole = function(left, right, **arguments)
         plan = divided(chance, function, *paths, scratch=tmp_path, **arguments)
         parts = results(plan)

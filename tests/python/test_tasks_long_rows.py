@@ -10,6 +10,7 @@ import pytest
 
 import campaign
 import tidegate as tg
+from cases import grid
 from test_tasks_unsorted import VALUES, assert_same_rows, bytes_read, prepared
 
 SEEDS = range(campaign.tries(16))
@@ -77,7 +78,7 @@ def test_tasks_return_the_rows_of_an_overlap_join(seed, tmp_path):
         {**on, "how": "full", "where": "left.x < right.x"},
     ]
     size = sum(task.size for task in tg.tasks(tg.overlap_join, *paths, **on).tasks)
-    for arguments in cases:
+    for arguments in campaign.some(chance, cases, 3):
         whole = tg.overlap_join(*tables, **arguments)
         target = max(1, size // chance.choice([1, 3, 20]))
         plan = tg.tasks(tg.overlap_join, *paths, target=target, scratch=tmp_path, **arguments)
@@ -99,11 +100,13 @@ def rows(seed: int, long: int, *, in_order: bool = True) -> pa.Table:
     return pa.table({"start": start[order], "end": (start + length)[order], "row": order})
 
 
-@pytest.mark.parametrize("in_order", [True, False])
-@pytest.mark.parametrize("how", ["inner", "left", "full"])
-@pytest.mark.parametrize(("left", "right"), [(1, 0), (0, 1), (3, 3), (200, 0), (0, 200), (40, 40)])
-def test_tasks_read_few_rows_twice(tmp_path, left, right, how, in_order):
-    paths = []
+@grid(
+    in_order=[True, False],
+    how=["inner", "left", "full"],
+    long=[(1, 0), (0, 1), (3, 3), (200, 0), (0, 200), (40, 40)],
+)
+def test_tasks_read_few_rows_twice(tmp_path, long, how, in_order):
+    paths, (left, right) = [], long
     tables = [rows(1, left, in_order=in_order), rows(2, right, in_order=in_order)]
     for name, one in zip(("left", "right"), tables, strict=True):
         (tmp_path / name).mkdir()
