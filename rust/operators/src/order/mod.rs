@@ -29,6 +29,7 @@ pub(crate) use directory::{Directory, look_up};
 pub(crate) use follow::{Follow, follow};
 pub use group::SideIndex;
 pub(crate) use group::{Groups, OrderedTimes, Value, are_sorted};
+pub(crate) use ordinals::RangeCounts;
 pub use ordinals::ordinals;
 pub(crate) use parts::SearchedPart;
 pub use parts::{IndexPart, IndexedRows, SEARCHED};

@@ -46,7 +46,7 @@ use std::ops::Range;
 use tidegate_structures::memory;
 
 use super::catalog::aggregate::{Aggregate, kind};
-use super::folds::partners::blocks::{FoldedWord, OfBlocks, PartnerBlock};
+use super::folds::partners::blocks::{BLOCK, FoldedWord, OfBlocks, PartnerBlock};
 use super::folds::partners::listed::Lists;
 use super::folds::partners::panes::PaneFold;
 use super::folds::partners::passes::Passes;
@@ -58,10 +58,6 @@ use super::output::OutputColumn;
 use crate::driver::{Driver, Stopped};
 use crate::interval::{PartnerColumns, Partners};
 use crate::matches::Matches;
-
-/// The number of left rows in a block. All functions are computed for one block before the next
-/// block is begun, so that the positions of the block's partners stay in a cache.
-const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
 /// The suffixes and prefixes of several functions. Results for any range of left rows are computed
 /// from these states.
@@ -166,7 +162,7 @@ enum AnyPasses<'a> {
 
 impl<'a> AnyPasses<'a> {
     fn new(columns: PartnerColumns<'a>, driver: &Driver) -> Result<Option<Self>, Stopped> {
-        match RowPasses::new(columns) {
+        match RowPasses::new(columns, driver)? {
             Some(passes) => Ok(Some(AnyPasses::ByNumber(passes))),
             None => Ok(Passes::new(columns, driver)?.map(AnyPasses::ByTime)),
         }

@@ -277,7 +277,8 @@ proptest! {
                 left, right, key_count: 3, interval: &interval, with_prevailing: false,
             };
             prop_assert_eq!(
-                RowPasses::new(columns).is_some(), rows.is_empty() || std::ptr::eq(left.ts, &ts[..])
+                RowPasses::new(columns, &driver).unwrap().is_some(),
+                rows.is_empty() || std::ptr::eq(left.ts, &ts[..])
             );
             let partners = interval_partners(columns, &driver).unwrap();
             let functions =

@@ -5,7 +5,12 @@ use std::ops::Range;
 use tidegate_structures::memory::pages::{Pages, UnwrittenPages};
 
 use super::runs::Runs;
+use super::words::Operation;
 use crate::aggregate::output::{OutputColumn, OutputValue};
+
+/// The number of left rows in a block. All functions are computed for one block before the next
+/// block is begun, so that the positions of the block's partners stay in a cache.
+pub(in crate::aggregate) const BLOCK: usize = if cfg!(test) { 7 } else { 1 << 12 };
 
 /// A block of adjacent left rows.
 pub(in crate::aggregate) struct PartnerBlock<'a> {
@@ -68,17 +73,27 @@ impl<'a, F, T: OutputValue> ResultColumn<'a, F, T> {
 /// For each left row, a word of the suffix state and a word of the prefix state.
 #[derive(Default)]
 pub(in crate::aggregate) struct FoldedWord {
+    /// Has either a word for each left row, or empty words for the left rows of a single block.
     pub(super) suffixes: Pages<u64>,
     pub(super) prefixes: Pages<u64>,
 }
 
 impl FoldedWord {
+    /// Returns words that are not divided into suffixes and prefixes.
+    pub(super) fn whole(operation: Operation, words: Pages<u64>) -> Self {
+        FoldedWord { suffixes: Pages::filled(BLOCK, operation.empty()), prefixes: words }
+    }
+
     /// Returns the folded words for some left rows.
     pub(super) fn of(
         &self,
         left: &Range<usize>,
     ) -> impl ExactSizeIterator<Item = (u64, u64)> + Clone + '_ {
-        let (suffixes, prefixes) = (&self.suffixes[left.clone()], &self.prefixes[left.clone()]);
+        let prefixes = &self.prefixes[left.clone()];
+        let suffixes = match self.suffixes.len() == self.prefixes.len() {
+            true => &self.suffixes[left.clone()],
+            false => &self.suffixes[..prefixes.len()],
+        };
         suffixes.iter().copied().zip(prefixes.iter().copied())
     }
 }
