@@ -47,6 +47,7 @@ from tidegate.types import (
     Empty,
     End,
     EpochUnit,
+    GroupKeys,
     How,
     IntervalNames,
     JoinStats,
@@ -57,12 +58,15 @@ from tidegate.types import (
     Parallelism,
     PythonRows,
     RollingStats,
+    Sides,
+    SideValues,
     Sink,
     Strategy,
     StreamJoinStats,
     Streams,
     Table,
     Time,
+    Value,
     Weekday,
     Window,
     WindowAlgorithm,
@@ -2030,7 +2034,9 @@ class Aggregate(Operator[AggregateStats]):
             with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, a list of
+            these, or a mapping from names of result columns to them. `"payload.symbol"` is a field
+            of a struct, unless a column has this name. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
@@ -2099,7 +2105,7 @@ class Aggregate(Operator[AggregateStats]):
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
         end: Time | None = None,
-        by: str | Sequence[str] | None = None,
+        by: GroupKeys | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
         sources: int | None = None,
@@ -3126,7 +3132,7 @@ class AggregationQuery:
     def __new__(
         cls,
         *,
-        on: str,
+        on: Value,
         size: Window | None = None,
         advance: Window | None = None,
         offset: Length | None = None,
@@ -3138,7 +3144,7 @@ class AggregationQuery:
         keep: Length | None = None,
         start: Time | None = None,
         end: Time | None = None,
-        by: str | Sequence[str] | None = None,
+        by: GroupKeys | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
         algorithm: Algorithm = "auto",
@@ -3200,9 +3206,9 @@ class RollingQuery:
     def __new__(
         cls,
         *,
-        on: str,
+        on: Value,
         size: Window,
-        by: str | Sequence[str] | None = None,
+        by: Value | Sequence[Value] | None = None,
         closed: Closed = "right",
         aggs: Mapping[str, agg.Aggregate],
         columns: Sequence[str] | None = None,
@@ -3536,8 +3542,8 @@ def digest(data: ArrowSource, *, ordered: bool = True, threads: int | None = Non
 
 def asof_join_query(
     *,
-    on: Names,
-    by: KeyNames | None = None,
+    on: Sides,
+    by: SideValues | None = None,
     strategy: Strategy = "backward",
     tolerance: Bound = None,
     allow_exact_matches: bool = True,
@@ -3553,11 +3559,11 @@ def asof_join_query(
 
 def band_join_query(
     *,
-    on: str | Sequence[Names] | Mapping[str, str],
+    on: SideValues,
     within: Within | list[Within] | Mapping[str, Within],
     time: Names | None = None,
     window: Window | tuple[Window, Window] | None = None,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3573,10 +3579,10 @@ def band_join_query(
 
 def interval_join_query(
     *,
-    on: Names,
+    on: Sides,
     lower: End,
     upper: End,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3594,7 +3600,7 @@ def interval_join_query(
 def overlap_join_query(
     *,
     on: IntervalNames,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3611,9 +3617,9 @@ def overlap_join_query(
 
 def window_join_query(
     *,
-    on: Names,
+    on: Sides,
     window: Window | tuple[Window, Window],
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3626,6 +3632,14 @@ def window_join_query(
 ) -> JoinQuery:
     """Build the query for `window_join`; see that function for the options."""
 
+def _with_computed(
+    data: Table | InputRows,
+    name: str,
+    argument: str,
+    values: Sequence[str | Expr],
+    taken: Sequence[str],
+    threads: int | None,
+) -> tuple[pa.Table, list[str]]: ...
 def _check(data: Table, name: str) -> None: ...
 def _set_callbacks(
     table_of_rows: Callable[..., pa.Table],

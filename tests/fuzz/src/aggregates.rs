@@ -152,7 +152,7 @@ impl Query {
             },
             windows,
             empty: None,
-            by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
+            by: ["k", "g"].iter().take(self.keys).map(|&key| key.into()).collect(),
             aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
             predicate: self.condition.map(parse),
             threads: draw.pick(&[1, 1, 2, 3]),

@@ -133,6 +133,7 @@ class AggregatePlan:
             with _tidegate.AggregationQuery(**aggregation.arguments).operator(tables[0].schema):
                 pass
         for frame, name in zip(frames, names, strict=True):
+            _check_stored(frame, keys, name)
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
@@ -348,10 +349,20 @@ def _with_times_of(table: pa.Table, on: str, kind: pa.DataType) -> pa.Table:
 def _key_names(by: str | Sequence[str] | None) -> list[str]:
     if by is None or isinstance(by, str):
         return [] if by is None else [by]
-    if not isinstance(by, Sequence):
-        message = f"by: expected a column name or a list of them, got {by!r}"
+    if not isinstance(by, Sequence) or not all(isinstance(name, str) for name in by):
+        message = f"by: expected a column name or a list of them, got {by!r}; Spark computes keys "
+        message += 'itself, as in frame.withColumn("hour", F.hour("time"))'
         raise TypeError(message)
     return list(by)
+
+
+def _check_stored(frame: DataFrame, keys: Sequence[str], name: str) -> None:
+    """Reject keys that are expressions."""
+    for key in keys:
+        if key not in frame.columns:
+            message = f"{name}: there is no column `{key}`, which `by` names; Spark computes keys "
+            message += f"itself, as in frame.withColumn('key', F.expr({key!r})) with by='key'"
+            raise tidegate.SchemaError(message)
 
 
 def _names(frames: Sequence[DataFrame]) -> list[str]:

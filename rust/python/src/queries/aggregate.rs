@@ -17,9 +17,10 @@ use tidegate::{Bound as Duration, Digest, Driver, Error, Length, Stop, Table, wi
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
-use crate::inputs::arguments::{self, bound, bytes, count, key_names, row_count, threads_of, word};
+use crate::inputs::arguments::{self, bound, bytes, count, row_count, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
+use crate::inputs::keys::group_keys;
 use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::time::given_time;
 use crate::inputs::untyped;
@@ -416,7 +417,7 @@ impl<'py> Arguments<'_, 'py> {
             on: self.on.to_owned(),
             windows: self.windows()?,
             empty: self.empty_windows()?,
-            by: key_names(self.by)?,
+            by: group_keys(self.by)?,
             aggregates: aggregates(self.aggs)?,
             predicate: self.r#where.map(extract_row).transpose()?,
             threads: threads_of(self.threads)?,
@@ -488,7 +489,7 @@ impl<'py> Arguments<'_, 'py> {
             Ok(digest.unordered())
         };
         let table = rows.table(&driver).map_err(raise)?;
-        let table = WindowTable::new(&table, &key_names(self.by)?, digest).map_err(raise)?;
+        let table = WindowTable::new(&table, &group_keys(self.by)?, digest).map_err(raise)?;
         Ok(Windows::Listed(Box::new(table)))
     }
 

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::fill::{Fill, FillPlan};
+use super::group_key::GroupKey;
 use super::inputs::{InputPlan, in_table, input};
 use super::listed::WindowList;
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
@@ -180,7 +181,7 @@ impl AggregatePlan {
             .aggregates
             .iter()
             .flat_map(|aggregate| aggregate.columns.iter().map(|name| (&**name, "aggs")));
-        for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
+        for (name, role) in query.by.iter().map(|key| (&*key.value, "by")).chain(of_aggregates) {
             if known.insert(name) {
                 names.push((name, role));
             }
@@ -188,9 +189,9 @@ impl AggregatePlan {
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
-        let by = query.by.iter().map(|name| KeyColumn::of_group(of_read[&**name], &read));
+        let by = query.by.iter().map(|key| KeyColumn::of_group(of_read[&*key.value], &read));
         let by = by.collect::<Result<Vec<_>>>()?;
-        let (span, described) = span(query, unit, &fields, (&read, &by))?;
+        let (span, described) = span(query, unit, &fields, &key_fields(query, &read, &by))?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -220,7 +221,7 @@ impl AggregatePlan {
         let outputs: Vec<OutputPlan> =
             query.aggregates.iter().map(output).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read, outputs, faults: None };
-        let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
+        let schema = schema((query, &by), &window_type(&fields, unit), &functions, tables)?;
         let fill = fill_plan(query, &functions, &schema, (fields[0], unit))?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, described, fill, by, functions, tables, schema })
@@ -333,7 +334,10 @@ impl AggregatePlan {
             format!("  windows    {windows}, on {}", query.on),
             match query.by.is_empty() {
                 true => "  key        none: all rows are one group".to_owned(),
-                false => format!("  key        {}; null is a group", query.by.join(", ")),
+                false => {
+                    let keys: Vec<String> = query.by.iter().map(ToString::to_string).collect();
+                    format!("  key        {}; null is a group", keys.join(", "))
+                }
             },
         ];
         if let Some(calendar) = &self.described.calendar {
@@ -429,7 +433,7 @@ fn span(
     query: &Aggregation,
     unit: Unit,
     fields: &[&Field],
-    (read, by): (&Schema, &[KeyColumn]),
+    keys: &[Field],
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
@@ -449,8 +453,7 @@ fn span(
             Ok((WindowSpan::Rows(*counts), DescribedWindows::new(&query.windows, None)))
         }
         super::Windows::Listed(table) if query.algorithm.is_none() => {
-            let by: Vec<&Field> = by.iter().map(|key| read.field(key.right)).collect();
-            let (list, described) = table.list(&by, unit)?;
+            let (list, described) = table.list(keys, unit)?;
             Ok((WindowSpan::Listed(Arc::new(list)), described))
         }
         super::Windows::Listed(_) => Err(Error::argument(
@@ -562,8 +565,20 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
+/// Returns the fields of the key columns in the result.
+fn key_fields(query: &Aggregation, read: &Schema, by: &[KeyColumn]) -> Vec<Field> {
+    let field = |(asked, key): (&GroupKey, &KeyColumn)| {
+        let field = read.field(key.left).clone();
+        match &asked.name {
+            Some(name) => field.with_name(name),
+            None => field,
+        }
+    };
+    query.by.iter().zip(by).map(field).collect()
+}
+
 fn schema(
-    by: &[KeyColumn],
+    (query, by): (&Aggregation, &[KeyColumn]),
     window: &DataType,
     functions: &FunctionsPlan,
     tables: &[(String, &Schema)],
@@ -573,7 +588,7 @@ fn schema(
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
     ];
-    fields.extend(by.iter().map(|key| functions.read.field(key.left).clone()));
+    fields.extend(key_fields(query, &functions.read, by));
     fields.extend(functions.fields()?);
     let mut names = HashSet::with_capacity(fields.len());
     for field in &fields {
@@ -585,7 +600,9 @@ fn schema(
         }
     }
     let (keys, results) = fields[2..].split_at(by.len());
-    let keys = keys.iter().map(|key| metadata::ColumnOrigin::named(key, key.name(), &tables));
+    let keys = keys.iter().zip(by).map(|(field, key)| {
+        metadata::ColumnOrigin::named(field, functions.read.field(key.left).name(), &tables)
+    });
     let columns: Vec<_> = keys.chain(functions.origins(results.iter(), &tables)).collect();
     let metadata = metadata::of_groups(&tables, &columns);
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
