@@ -2002,6 +2002,10 @@ class Aggregate(Operator[AggregateStats]):
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -2097,6 +2101,7 @@ class Aggregate(Operator[AggregateStats]):
         on: str,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -3135,6 +3140,7 @@ class AggregationQuery:
         on: Value,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,

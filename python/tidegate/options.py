@@ -535,6 +535,24 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "step",
+        "Length | None",
+        ("aggregate", "Aggregate"),
+        """
+        The difference between the lengths of windows that begin at the same time. The result then
+        contains running totals: each window of length `size` is preceded by shorter windows that
+        end after one step, two steps and so on. `step` accepts durations like `size`, and calendar
+        units if `size` is in calendar units.
+        """,
+        default="None",
+        command=OfCommand(
+            "The time after which windows that begin at the same time end: once per step.",
+            metavar="DURATION",
+            read="duration",
+            shown_default=False,
+        ),
+    ),
+    Option(
         "offset",
         "Length | None",
         ("aggregate", "Aggregate"),

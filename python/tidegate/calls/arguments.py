@@ -54,7 +54,6 @@ SAME = {
     "max_gap": "session",
     "hop": "advance",
     "slide": "advance",
-    "step": "advance",
     "width": "size",
     "window_size": "size",
     "gap": "session",

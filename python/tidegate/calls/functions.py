@@ -1583,6 +1583,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     on: Value,
     size: Window | None = None,
     advance: Window | None = None,
+    step: Length | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1645,6 +1646,10 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1767,6 +1772,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     on: Value,
     size: Window | None = None,
     advance: Window | None = None,
+    step: Length | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1823,6 +1829,10 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and

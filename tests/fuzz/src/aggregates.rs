@@ -128,6 +128,7 @@ impl Query {
                 Windows::Sliding(Box::new(SlidingArguments {
                     size: length(size),
                     advance: Some(length(advance)),
+                    step: None,
                     offset: length(offset),
                     zone: None,
                     week_start: None,

@@ -70,6 +70,7 @@ class AggregatePlan:
         on: str,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -121,6 +122,7 @@ class AggregatePlan:
             listed,
             start,
             end,
+            step,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -225,7 +227,7 @@ class AggregatePlan:
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
         # Counts are 0 in windows without rows, but the sums that merge counts are not.
-        if self.is_whole:
+        if self.is_whole or self.aggregation.step is not None:
             return False
         for name, one in self.aggregation.aggs.items():
             of_floats = pa.types.is_floating(self.native.schema.field(name).type)

@@ -41,7 +41,7 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None, windows=None,
+        *, on, size=None, advance=None, step=None, offset=None, zone=None, week_start=None, session=None, windows=None,
         empty=None, keep=None, start=None, end=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -50,6 +50,7 @@ impl AggregationQuery {
         on: &str,
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyAny>>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -70,6 +71,7 @@ impl AggregationQuery {
             on,
             size,
             advance,
+            step,
             offset,
             zone,
             week_start,
@@ -217,7 +219,7 @@ pub(crate) struct Aggregate {
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
+        schema, *, on, size=None, advance=None, step=None, offset=None, zone=None, week_start=None,
         session=None, windows=None, empty=None, keep=None, end=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
@@ -227,6 +229,7 @@ impl Aggregate {
         on: &str,
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyAny>>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -250,6 +253,7 @@ impl Aggregate {
             on,
             size,
             advance,
+            step,
             offset,
             zone,
             week_start,
@@ -369,6 +373,7 @@ struct Arguments<'a, 'py> {
     on: &'a str,
     size: Option<&'a Bound<'py, PyAny>>,
     advance: Option<&'a Bound<'py, PyAny>>,
+    step: Option<&'a Bound<'py, PyAny>>,
     offset: Option<&'a Bound<'py, PyAny>>,
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
@@ -393,6 +398,7 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("on", self.on)?;
         arguments.set_item("size", self.size)?;
         arguments.set_item("advance", self.advance)?;
+        arguments.set_item("step", self.step)?;
         arguments.set_item("offset", self.offset)?;
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
@@ -469,6 +475,7 @@ impl<'py> Arguments<'_, 'py> {
         let given = [
             ("size", self.size.is_some()),
             ("advance", self.advance.is_some()),
+            ("step", self.step.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -512,6 +519,7 @@ impl<'py> Arguments<'_, 'py> {
             );
         }
         let given = [
+            ("step", self.step.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -536,6 +544,7 @@ impl<'py> Arguments<'_, 'py> {
             (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
                 size: length("size", size)?,
                 advance: self.advance.map(|advance| length("advance", advance)).transpose()?,
+                step: self.step.map(|step| length("step", step)).transpose()?,
                 offset: self.offset.map_or(Ok(NO_OFFSET), |offset| length("offset", offset))?,
                 zone: self.zone.map(str::to_owned),
                 week_start: self
@@ -550,6 +559,7 @@ impl<'py> Arguments<'_, 'py> {
                 let given = [
                     ("size", size.is_some()),
                     ("advance", self.advance.is_some()),
+                    ("step", self.step.is_some()),
                     ("offset", self.offset.is_some()),
                     ("zone", self.zone.is_some()),
                     ("week_start", self.week_start.is_some()),

@@ -14,19 +14,20 @@ use crate::query::aggregate::inputs::{ReadColumn, input};
 /// The number of rows for which an expression is evaluated at a time.
 const BLOCK_ROWS: usize = 1 << 16;
 
-/// Returns the table with an additional column for each expression among `texts`, and the name of
-/// the column for each text. A text that is the name of a column refers to that column.
+/// Returns the table with an additional column for each expression among `asked`, and the name of
+/// the column for each string in `asked`. A string that is the name of a column refers to that
+/// column.
 ///
-/// `role` is the argument in which the texts were passed. The names of additional columns differ
+/// `role` is the argument in which the strings were passed. The names of additional columns differ
 /// from those in `taken`.
 ///
 /// # Errors
 ///
-/// Returns a schema error if a text is neither a column nor a valid expression, and a data error if
+/// Returns a schema error if a string is neither a column nor a valid expression, and a data error if
 /// an expression cannot be computed for a row.
 pub fn computed(
     table: &Table,
-    texts: &[String],
+    asked: &[String],
     role: &'static str,
     taken: &[String],
     driver: &Driver,
@@ -34,9 +35,9 @@ pub fn computed(
     let schema = table.schema();
     let columns = Names::new(schema);
     let (mut fields, mut values): (Vec<FieldRef>, Vec<ReadColumn>) = (Vec::new(), Vec::new());
-    let mut names: Vec<String> = Vec::with_capacity(texts.len());
-    for (at, text) in texts.iter().enumerate() {
-        if let Some(known) = texts[..at].iter().position(|other| other == text) {
+    let mut names: Vec<String> = Vec::with_capacity(asked.len());
+    for (at, text) in asked.iter().enumerate() {
+        if let Some(known) = asked[..at].iter().position(|other| other == text) {
             names.push(names[known].clone());
             continue;
         }

@@ -306,7 +306,13 @@ impl AggregatePlan {
                     Some(CalendarUnit::Day) => "days since 1970-01-01",
                     Some(CalendarUnit::Month) => "months since 1970-01",
                 };
-                format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
+                let growing = match windows.grow() {
+                    true => ", and shorter ones that begin with these and end after each step",
+                    false => "",
+                };
+                format!(
+                    "[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}{growing}"
+                )
             }
             WindowSpan::Sessions(gap) => {
                 format!("sessions that end {gap} ({unit}) after their last row")
@@ -489,6 +495,12 @@ fn fill_plan(
         return Err(Error::argument(
             "empty cannot be combined with a number of rows as size, because such windows always \
              have rows; leave empty out, or give size as a duration",
+        ));
+    }
+    if matches!(&query.windows, super::Windows::Sliding(sliding) if sliding.step.is_some()) {
+        return Err(Error::argument(
+            "empty cannot be combined with step, because windows that grow have rows from the first \
+             row of their key on; leave one out",
         ));
     }
     let fields = &schema.fields()[2 + query.by.len()..];
