@@ -44,6 +44,7 @@ from tidegate.types import (
     Bytes,
     Closed,
     ClosedEnds,
+    ClosedWindow,
     Empty,
     End,
     EpochUnit,
@@ -2006,6 +2007,8 @@ class Aggregate(Operator[AggregateStats]):
             then contains running totals: each window of length `size` is preceded by shorter
             windows that end after one step, two steps and so on. `step` accepts durations like
             `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -2102,6 +2105,7 @@ class Aggregate(Operator[AggregateStats]):
         size: Window | None = None,
         advance: Window | None = None,
         step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -3141,6 +3145,7 @@ class AggregationQuery:
         size: Window | None = None,
         advance: Window | None = None,
         step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,

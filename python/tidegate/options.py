@@ -553,6 +553,17 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     Option(
+        "closed",
+        "ClosedWindow | None",
+        ("aggregate", "Aggregate"),
+        """
+        The end that a window of length `size` includes: `left`, the default, or `right`. With
+        `right`, a row at the start of a window belongs to the window that ends there.
+        """,
+        default="None",
+        command=OfCommand("The end that a window includes.", shown_default="left"),
+    ),
+    Option(
         "offset",
         "Length | None",
         ("aggregate", "Aggregate"),

@@ -40,6 +40,7 @@ __all__ = [
     "Bytes",
     "Closed",
     "ClosedEnds",
+    "ClosedWindow",
     "DatasetLike",
     "Distance",
     "Empty",
@@ -268,6 +269,9 @@ Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""
+
+ClosedWindow: TypeAlias = Literal["left", "right"]
+"""The end that a window includes."""
 
 ClosedEnds: TypeAlias = Literal["both", "left"]
 """The ends that are included in the intervals of rows with a start and an end."""

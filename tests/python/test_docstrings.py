@@ -146,7 +146,10 @@ SEVERAL_TEXTS = {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each query has its own algorithms"),
         "by": (3, "the keys of pairs of rows, of groups, or of rolling windows"),
-        "closed": (3, "the ends of a join's interval, of the rows' intervals, or of a window"),
+        "closed": (
+            4,
+            "the ends of a join's interval, of rows' intervals, or of windows",
+        ),
         "columns": (
             3,
             "pairs, left rows with aggregates of their partners, or rows with aggregates",
@@ -165,7 +168,7 @@ SEVERAL_TEXTS = {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each operator has its own algorithms"),
         "by": (4, "the keys of pairs of rows, of rows, or of an index"),
-        "closed": (2, "the ends of a join's interval, or of a window"),
+        "closed": (3, "the ends of a join's interval, or of two kinds of windows"),
         "columns": (
             3,
             "pairs, left rows with aggregates of their partners, or rows with aggregates",

@@ -84,7 +84,7 @@ NOTES = {
     "origin": "windows are aligned to the epoch; shift them with offset",
     "start_by": "windows are aligned to the epoch; shift them with offset",
     "label": "the result has both window_start and window_end",
-    "closed": "a window contains its start, but not its end",
+    "closed": "a window of tidegate.aggregate contains its start; with closed='right', its end",
     "sort": "results are always in the order that the documentation states",
     "validate": "check keys with aggregate and count() before the join",
     "indicator": "write how='anti' for the unmatched rows",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Bytes,
         Closed,
         ClosedEnds,
+        ClosedWindow,
         Empty,
         End,
         Epoch,
@@ -1584,6 +1585,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     size: Window | None = None,
     advance: Window | None = None,
     step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1650,6 +1652,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             then contains running totals: each window of length `size` is preceded by shorter
             windows that end after one step, two steps and so on. `step` accepts durations like
             `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1773,6 +1777,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     size: Window | None = None,
     advance: Window | None = None,
     step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1833,6 +1838,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             then contains running totals: each window of length `size` is preceded by shorter
             windows that end after one step, two steps and so on. `step` accepts durations like
             `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and

@@ -129,6 +129,7 @@ impl Query {
                     size: length(size),
                     advance: Some(length(advance)),
                     step: None,
+                    is_closed_right: false,
                     offset: length(offset),
                     zone: None,
                     week_start: None,

@@ -41,7 +41,7 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, step=None, offset=None, zone=None, week_start=None, session=None, windows=None,
+        *, on, size=None, advance=None, step=None, closed=None, offset=None, zone=None, week_start=None, session=None, windows=None,
         empty=None, keep=None, start=None, end=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -51,6 +51,7 @@ impl AggregationQuery {
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
         step: Option<&Bound<'py, PyAny>>,
+        closed: Option<&str>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -72,6 +73,7 @@ impl AggregationQuery {
             size,
             advance,
             step,
+            closed,
             offset,
             zone,
             week_start,
@@ -219,7 +221,7 @@ pub(crate) struct Aggregate {
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        schema, *, on, size=None, advance=None, step=None, offset=None, zone=None, week_start=None,
+        schema, *, on, size=None, advance=None, step=None, closed=None, offset=None, zone=None, week_start=None,
         session=None, windows=None, empty=None, keep=None, end=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
@@ -230,6 +232,7 @@ impl Aggregate {
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
         step: Option<&Bound<'py, PyAny>>,
+        closed: Option<&str>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -254,6 +257,7 @@ impl Aggregate {
             size,
             advance,
             step,
+            closed,
             offset,
             zone,
             week_start,
@@ -348,6 +352,9 @@ const NO_OFFSET: Length = Length::Fixed(Duration::Steps(0));
 const FILLS: [(&str, Fill); 4] =
     [("null", Fill::Null), ("zero", Fill::Zero), ("last", Fill::Last), ("linear", Fill::Linear)];
 
+/// Whether windows contain their ends instead of their starts.
+const WINDOW_ENDS: [(&str, bool); 2] = [("left", false), ("right", true)];
+
 const WEEKDAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
     ("tuesday", Weekday::Tuesday),
@@ -374,6 +381,7 @@ struct Arguments<'a, 'py> {
     size: Option<&'a Bound<'py, PyAny>>,
     advance: Option<&'a Bound<'py, PyAny>>,
     step: Option<&'a Bound<'py, PyAny>>,
+    closed: Option<&'a str>,
     offset: Option<&'a Bound<'py, PyAny>>,
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
@@ -399,6 +407,7 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("size", self.size)?;
         arguments.set_item("advance", self.advance)?;
         arguments.set_item("step", self.step)?;
+        arguments.set_item("closed", self.closed)?;
         arguments.set_item("offset", self.offset)?;
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
@@ -476,6 +485,7 @@ impl<'py> Arguments<'_, 'py> {
             ("size", self.size.is_some()),
             ("advance", self.advance.is_some()),
             ("step", self.step.is_some()),
+            ("closed", self.closed.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -520,6 +530,7 @@ impl<'py> Arguments<'_, 'py> {
         }
         let given = [
             ("step", self.step.is_some()),
+            ("closed", self.closed.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -545,6 +556,10 @@ impl<'py> Arguments<'_, 'py> {
                 size: length("size", size)?,
                 advance: self.advance.map(|advance| length("advance", advance)).transpose()?,
                 step: self.step.map(|step| length("step", step)).transpose()?,
+                is_closed_right: match self.closed {
+                    None => false,
+                    Some(closed) => word("closed", closed, &WINDOW_ENDS)?,
+                },
                 offset: self.offset.map_or(Ok(NO_OFFSET), |offset| length("offset", offset))?,
                 zone: self.zone.map(str::to_owned),
                 week_start: self
@@ -560,6 +575,7 @@ impl<'py> Arguments<'_, 'py> {
                     ("size", size.is_some()),
                     ("advance", self.advance.is_some()),
                     ("step", self.step.is_some()),
+                    ("closed", self.closed.is_some()),
                     ("offset", self.offset.is_some()),
                     ("zone", self.zone.is_some()),
                     ("week_start", self.week_start.is_some()),

@@ -34,6 +34,8 @@ pub struct Windows {
     rest: i64,
     /// The starts of the first and last windows to compute.
     starts: (i64, i64),
+    /// The number of steps by which the times of rows must be reduced before they are passed.
+    behind: i64,
     /// The panes by which windows grow, up to `size`. `None` means that all windows have this size.
     panes: Option<Arc<WindowPanes>>,
     /// The calendar whose units these numbers count. `None` means that they are times.
@@ -51,7 +53,8 @@ impl Windows {
         assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
         let (offset, rest) = (offset.rem_euclid(advance), size % advance);
-        Windows { size, advance, offset, rest, starts, panes: None, calendar: None }
+        let (panes, calendar) = (None, None);
+        Windows { size, advance, offset, rest, starts, behind: 0, panes, calendar }
     }
 
     /// Creates windows whose size, advance and offset are numbers of calendar units.
@@ -78,6 +81,19 @@ impl Windows {
     pub fn of_calendar(size: i64, advance: i64, offset: i64, calendar: Calendar) -> Self {
         let calendar = Some(Arc::new(calendar));
         Windows { calendar, ..Self::new(size, advance, offset) }
+    }
+
+    /// Returns the windows that contain their ends instead of their starts. Times are whole numbers,
+    /// so a time is in `(start, end]` if the previous time is in `[start, end)`. The caller must
+    /// reduce times by [`behind`](Self::behind).
+    #[must_use]
+    pub fn closed_right(self) -> Self {
+        Windows { behind: 1, ..self }
+    }
+
+    /// Returns the number of steps by which times must be reduced before they are passed.
+    pub fn behind(&self) -> i64 {
+        self.behind
     }
 
     /// Returns windows that begin with these windows and end after one step, after two steps and so

@@ -76,6 +76,14 @@ pub(crate) enum WindowSpan {
 }
 
 impl WindowSpan {
+    /// Returns the number of steps by which times are reduced before windows are computed.
+    pub(crate) fn behind(&self) -> i64 {
+        match self {
+            WindowSpan::Windows(windows) => windows.behind(),
+            WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => 0,
+        }
+    }
+
     /// Returns whether the bounds of all windows that contain any of these times fit in 64 bits.
     pub(crate) fn fits_all(&self, ts: &[i64]) -> bool {
         let ends = [ts.iter().min(), ts.iter().max()];
@@ -85,7 +93,7 @@ impl WindowSpan {
     /// Returns whether the bounds of all windows that contain this time fit in 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
-            WindowSpan::Windows(windows) => windows.fit(ts, ts),
+            WindowSpan::Windows(windows) => windows.fit(ts.saturating_sub(windows.behind()), ts),
             WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
             WindowSpan::Rows(_) | WindowSpan::Listed(_) => true,
         }
@@ -310,8 +318,10 @@ impl AggregatePlan {
                     true => ", and shorter ones that begin with these and end after each step",
                     false => "",
                 };
+                let (open, close) = if windows.behind() > 0 { ('(', ']') } else { ('[', ')') };
                 format!(
-                    "[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}{growing}"
+                    "{open}k * {advance} + {offset}, k * {advance} + {offset} + {size}{close} \
+                     {unit}{growing}"
                 )
             }
             WindowSpan::Sessions(gap) => {
@@ -443,9 +453,15 @@ fn span(
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
+            let is_closed_right = sliding.is_closed_right;
             let sliding = sliding.of_times(fields)?;
-            let described = DescribedWindows::new(&query.windows, Some(&sliding));
-            Ok((WindowSpan::Windows(sliding.in_steps(unit)?), described))
+            let mut described = DescribedWindows::new(&query.windows, Some(&sliding));
+            let mut windows = sliding.in_steps(unit)?;
+            if is_closed_right {
+                windows = windows.closed_right();
+                described.identity.push_str(", closed on the right");
+            }
+            Ok((WindowSpan::Windows(windows), described))
         }
         super::Windows::Session(gap) if query.algorithm.is_none() => {
             let described = DescribedWindows::new(&query.windows, None);

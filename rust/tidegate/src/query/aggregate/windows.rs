@@ -70,6 +70,8 @@ pub struct SlidingArguments {
     /// The difference between the sizes of windows that begin at the same time, the largest of which
     /// is `size`. `None` means that all windows have this size.
     pub step: Option<Length>,
+    /// Whether windows contain their ends instead of their starts.
+    pub is_closed_right: bool,
     /// The start of the windows, relative to the epoch.
     pub offset: Length,
     /// The time zone of calendar units. `None` means the time zone of the time column.
@@ -88,6 +90,7 @@ impl Windows {
             size,
             advance,
             step: None,
+            is_closed_right: false,
             offset,
             zone: None,
             week_start: None,
