@@ -1,5 +1,7 @@
 //! The query for `aggregate`, and the class `Aggregate`. Only this file declares the options of
 //! aggregations.
+//!
+//! Long because both classes declare every option of aggregations.
 
 use std::ffi::CString;
 use std::sync::Arc;
