@@ -44,9 +44,11 @@ from tidegate.types import (
     Bytes,
     Closed,
     ClosedEnds,
+    ClosedWindow,
     Empty,
     End,
     EpochUnit,
+    GroupKeys,
     How,
     IntervalNames,
     JoinStats,
@@ -57,12 +59,15 @@ from tidegate.types import (
     Parallelism,
     PythonRows,
     RollingStats,
+    Sides,
+    SideValues,
     Sink,
     Strategy,
     StreamJoinStats,
     Streams,
     Table,
     Time,
+    Value,
     Weekday,
     Window,
     WindowAlgorithm,
@@ -1998,6 +2003,12 @@ class Aggregate(Operator[AggregateStats]):
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -2030,7 +2041,9 @@ class Aggregate(Operator[AggregateStats]):
             with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, a list of
+            these, or a mapping from names of result columns to them. `"payload.symbol"` is a field
+            of a struct, unless a column has this name. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
@@ -2091,6 +2104,8 @@ class Aggregate(Operator[AggregateStats]):
         on: str,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -2099,7 +2114,7 @@ class Aggregate(Operator[AggregateStats]):
         empty: Empty | Mapping[str, Empty] | None = None,
         keep: Length | None = None,
         end: Time | None = None,
-        by: str | Sequence[str] | None = None,
+        by: GroupKeys | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
         sources: int | None = None,
@@ -3126,9 +3141,11 @@ class AggregationQuery:
     def __new__(
         cls,
         *,
-        on: str,
+        on: Value,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
+        closed: ClosedWindow | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -3138,7 +3155,7 @@ class AggregationQuery:
         keep: Length | None = None,
         start: Time | None = None,
         end: Time | None = None,
-        by: str | Sequence[str] | None = None,
+        by: GroupKeys | None = None,
         aggs: Mapping[str, agg.Aggregate],
         where: Expr | str | None = None,
         algorithm: Algorithm = "auto",
@@ -3200,9 +3217,9 @@ class RollingQuery:
     def __new__(
         cls,
         *,
-        on: str,
+        on: Value,
         size: Window,
-        by: str | Sequence[str] | None = None,
+        by: Value | Sequence[Value] | None = None,
         closed: Closed = "right",
         aggs: Mapping[str, agg.Aggregate],
         columns: Sequence[str] | None = None,
@@ -3536,8 +3553,8 @@ def digest(data: ArrowSource, *, ordered: bool = True, threads: int | None = Non
 
 def asof_join_query(
     *,
-    on: Names,
-    by: KeyNames | None = None,
+    on: Sides,
+    by: SideValues | None = None,
     strategy: Strategy = "backward",
     tolerance: Bound = None,
     allow_exact_matches: bool = True,
@@ -3553,11 +3570,11 @@ def asof_join_query(
 
 def band_join_query(
     *,
-    on: str | Sequence[Names] | Mapping[str, str],
+    on: SideValues,
     within: Within | list[Within] | Mapping[str, Within],
     time: Names | None = None,
     window: Window | tuple[Window, Window] | None = None,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3573,10 +3590,10 @@ def band_join_query(
 
 def interval_join_query(
     *,
-    on: Names,
+    on: Sides,
     lower: End,
     upper: End,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3594,7 +3611,7 @@ def interval_join_query(
 def overlap_join_query(
     *,
     on: IntervalNames,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3611,9 +3628,9 @@ def overlap_join_query(
 
 def window_join_query(
     *,
-    on: Names,
+    on: Sides,
     window: Window | tuple[Window, Window],
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -3626,6 +3643,14 @@ def window_join_query(
 ) -> JoinQuery:
     """Build the query for `window_join`; see that function for the options."""
 
+def _with_computed(
+    data: Table | InputRows,
+    name: str,
+    argument: str,
+    values: Sequence[str | Expr],
+    taken: Sequence[str],
+    threads: int | None,
+) -> tuple[pa.Table, list[str]]: ...
 def _check(data: Table, name: str) -> None: ...
 def _set_callbacks(
     table_of_rows: Callable[..., pa.Table],

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "Expr", "case", "left", "right", "row"]
 
 
+# A name that needs no quotes, and the path of a column or of a field.
+_NAME = "[A-Za-z_][A-Za-z0-9_]*"
+_PATH = rf'(left|right|row)(\.({_NAME}|"(""|[^"])*"))+'
+
+
 class _Level(IntEnum):
     """The precedence levels of expressions, which determine where parentheses are needed."""
 
@@ -75,6 +80,24 @@ class Expr:
 
     def __repr__(self) -> str:
         return self._text
+
+    # Otherwise, `__getitem__` would make an expression iterable.
+    __iter__ = None
+
+    def __getitem__(self, name: str) -> Expr:
+        """Return a field of a struct.
+
+        Example:
+            >>> tidegate.row["payload"]["symbol"]
+            row.payload.symbol
+        """
+        if not isinstance(name, str):
+            message = f"`{self}`[...] expects the name of a field, got {name!r}"
+            raise TypeError(message)
+        if not re.fullmatch(_PATH, self._text):
+            message = f"`{self}` is not a column; only columns and their fields have fields"
+            raise TypeError(message)
+        return Expr(f"{self._text}.{_identifier(name)}", _Level.ATOM)
 
     # Hashed by identity, because a set needs the truth value of `==` if two hashes are equal.
     __hash__ = object.__hash__
@@ -379,9 +402,13 @@ class Columns:
         if not isinstance(name, str):
             message = f"{self!r}[...] expects the name of a column, got {name!r}"
             raise TypeError(message)
-        quoted = '"' + name.replace('"', '""') + '"'
-        identifier = name if re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) else quoted
-        return Expr(f"{self._side}.{identifier}", _Level.ATOM)
+        return Expr(f"{self._side}.{_identifier(name)}", _Level.ATOM)
+
+
+def _identifier(name: str) -> str:
+    """Return a name as SQL text, in quotes if necessary."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    return name if re.fullmatch(_NAME, name) else quoted
 
 
 left = Columns("left")

@@ -162,12 +162,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "on",
-        "Names",
-        ("asof_join", "interval_join", "window_join", "AsofJoin", "IntervalJoin", "WindowJoin"),
+        "Sides",
+        ("asof_join", "interval_join", "window_join"),
         """
         The time column, or a pair of names if the column has a different name on each side. Times
         must be integers, dates or timestamps. Timestamps with time zones are compared as instants.
-        The time units of the two sides may differ.
+        The time units of the two sides may differ. Instead of a name, `on` accepts an expression
+        over `tidegate.row` columns, or its SQL text.
         """,
         command=OfCommand(
             "The time column of both sides.", metavar="COLUMN|LEFT=RIGHT", read="pair_of_times"
@@ -175,12 +176,23 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "on",
-        "str | Sequence[Names] | Mapping[str, str]",
-        ("band_join", "BandJoin"),
+        "Names",
+        ("AsofJoin", "IntervalJoin", "WindowJoin"),
+        """
+        The time column, or a pair of names if the column has a different name on each side. Times
+        must be integers, dates or timestamps. Timestamps with time zones are compared as instants.
+        The time units of the two sides may differ.
+        """,
+    ),
+    Option(
+        "on",
+        "SideValues",
+        ("band_join",),
         """
         The band columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
-        column contains floats on either side, both sides are compared as floats.
+        column contains floats on either side, both sides are compared as floats. Instead of a name,
+        `on` accepts an expression over `tidegate.row` columns, or its SQL text.
         """,
         command=OfCommand(
             "A band column; repeat it for several columns.",
@@ -188,6 +200,16 @@ OPTIONS: tuple[Option, ...] = (
             read="pairs_of_values",
             repeats=True,
         ),
+    ),
+    Option(
+        "on",
+        "str | Sequence[Names] | Mapping[str, str]",
+        ("BandJoin",),
+        """
+        The band columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
+        column contains floats on either side, both sides are compared as floats.
+        """,
     ),
     Option(
         "on",
@@ -301,12 +323,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "by",
-        "KeyNames | None",
-        (*JOINS, *OPERATORS),
+        "SideValues | None",
+        (*JOINS,),
         """
         The key columns: a name, a list of names or name pairs, or a mapping from left to right
         names. Two rows match only if all of their keys are equal. Without keys, any two rows may
-        match.
+        match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or its SQL
+        text.
         """,
         default="None",
         command=OfCommand(
@@ -315,6 +338,17 @@ OPTIONS: tuple[Option, ...] = (
             read="keys",
             repeats=True,
         ),
+    ),
+    Option(
+        "by",
+        "KeyNames | None",
+        (*OPERATORS,),
+        """
+        The key columns: a name, a list of names or name pairs, or a mapping from left to right
+        names. Two rows match only if all of their keys are equal. Without keys, any two rows may
+        match.
+        """,
+        default="None",
     ),
     Option(
         "streams",
@@ -420,12 +454,21 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "on",
+        "Value",
+        ("aggregate", "rolling"),
+        """
+        The time column, which must contain integers, dates or timestamps, or an expression over
+        `tidegate.row` columns, or its SQL text.
+        """,
+        command=OfCommand("The time column.", metavar="COLUMN"),
+    ),
+    Option(
+        "on",
         "str",
-        ("aggregate", "Aggregate", "rolling", "Rolling"),
+        ("Aggregate", "Rolling"),
         """
         The time column, which must contain integers, dates or timestamps.
         """,
-        command=OfCommand("The time column.", metavar="COLUMN"),
     ),
     Option(
         "on",
@@ -490,6 +533,35 @@ OPTIONS: tuple[Option, ...] = (
             read="duration_or_rows",
             shown_default="the size",
         ),
+    ),
+    Option(
+        "step",
+        "Length | None",
+        ("aggregate", "Aggregate"),
+        """
+        The difference between the lengths of windows that begin at the same time. The result then
+        contains running totals: each window of length `size` is preceded by shorter windows that
+        end after one step, two steps and so on. `step` accepts durations like `size`, and calendar
+        units if `size` is in calendar units.
+        """,
+        default="None",
+        command=OfCommand(
+            "The time after which windows that begin at the same time end: once per step.",
+            metavar="DURATION",
+            read="duration",
+            shown_default=False,
+        ),
+    ),
+    Option(
+        "closed",
+        "ClosedWindow | None",
+        ("aggregate", "Aggregate"),
+        """
+        The end that a window of length `size` includes: `left`, the default, or `right`. With
+        `right`, a row at the start of a window belongs to the window that ends there.
+        """,
+        default="None",
+        command=OfCommand("The end that a window includes.", shown_default="left"),
     ),
     Option(
         "offset",
@@ -679,16 +751,45 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "by",
-        "str | Sequence[str] | None",
-        ("aggregate", "Aggregate", "rolling", "Rolling"),
+        "GroupKeys | None",
+        ("aggregate", "Aggregate"),
         """
-        The key columns: a name or a list of names. Without keys, all rows form one group. Rows with
-        a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        The keys: a column, an expression over `tidegate.row` columns or its SQL text, a list of
+        these, or a mapping from names of result columns to them. `"payload.symbol"` is a field of a
+        struct, unless a column has this name. Without keys, all rows form one group. Rows with a
+        null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        """,
+        default="None",
+        command=OfCommand(
+            "A key; repeat it for several keys.",
+            metavar="COLUMN|NAME=EXPR",
+            read="group_keys",
+            repeats=True,
+        ),
+    ),
+    Option(
+        "by",
+        "Value | Sequence[Value] | None",
+        ("rolling",),
+        """
+        The keys: a column, an expression over `tidegate.row` columns or its SQL text, or a list of
+        these. Without keys, all rows form one group. Rows with a null key also form a group. NaN
+        equals NaN, and 0.0 equals -0.0.
         """,
         default="None",
         command=OfCommand(
             "A key column; repeat it for several columns.", metavar="COLUMN", repeats=True
         ),
+    ),
+    Option(
+        "by",
+        "str | Sequence[str] | None",
+        ("Rolling",),
+        """
+        The key columns: a name or a list of names. Without keys, all rows form one group. Rows with
+        a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        """,
+        default="None",
     ),
     Option(
         "closed",

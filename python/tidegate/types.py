@@ -40,6 +40,7 @@ __all__ = [
     "Bytes",
     "Closed",
     "ClosedEnds",
+    "ClosedWindow",
     "DatasetLike",
     "Distance",
     "Empty",
@@ -47,6 +48,7 @@ __all__ = [
     "Epoch",
     "EpochUnit",
     "FixedOffset",
+    "GroupKeys",
     "How",
     "IntervalNames",
     "JoinStats",
@@ -63,6 +65,8 @@ __all__ = [
     "Reports",
     "RollingStats",
     "ScannerLike",
+    "SideValues",
+    "Sides",
     "Sink",
     "SourceStats",
     "StartAndEnd",
@@ -70,6 +74,7 @@ __all__ = [
     "Streams",
     "Table",
     "Time",
+    "Value",
     "WaitingStats",
     "Weekday",
     "Window",
@@ -221,6 +226,18 @@ Window: TypeAlias = "Length | Rows"
 Names: TypeAlias = str | tuple[str, str]
 """A column name used on both sides, or one name each for the left and right sides."""
 
+Value: TypeAlias = "str | Expr"
+"""A column, or an expression over the columns of a row, which may be SQL text."""
+
+Sides: TypeAlias = "Value | tuple[Value, Value]"
+"""A column or an expression for both sides, or one each for the left and right sides."""
+
+SideValues: TypeAlias = "Value | Sequence[Sides] | Mapping[str, Value] | Mapping[Expr, Value]"
+"""Columns or expressions: one, a sequence of them or of pairs, or a mapping from left to right."""
+
+GroupKeys: TypeAlias = "Value | Sequence[Value] | Mapping[str, Value]"
+"""Keys: a column or an expression, a sequence of them, or a mapping from result columns to them."""
+
 StartAndEnd: TypeAlias = "tuple[str | Expr, str | Expr]"
 """The columns, or expressions, with the start and the end of a side's rows."""
 
@@ -252,6 +269,9 @@ Strategy: TypeAlias = Literal["backward", "forward", "nearest"]
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 """The ends that an interval includes."""
+
+ClosedWindow: TypeAlias = Literal["left", "right"]
+"""The end that a window includes."""
 
 ClosedEnds: TypeAlias = Literal["both", "left"]
 """The ends that are included in the intervals of rows with a start and an end."""

@@ -364,7 +364,7 @@ def test_functions_are_values():
         ({"on": "time"}, SchemaError, "stream: there is no column `time`, which `on` names"),
         ({"on": "sym"}, SchemaError, "stream: column `sym` is string, expected a time"),
         ({"by": "key"}, SchemaError, "stream: there is no column `key`, which `by` names"),
-        ({"by": 3}, TypeError, "by: expected a list of column names"),
+        ({"by": 3}, TypeError, "by: expected a column name"),
         ({"aggs": {"x": agg.sum("y")}}, SchemaError, "no column `y`, which `aggs` names"),
         ({"aggs": {"x": agg.sum("sym")}}, SchemaError, "`x`: sum of column `sym` of type string"),
         ({"aggs": {"x": agg.mean("sym")}}, SchemaError, "durations or booleans; cast it first"),

@@ -145,8 +145,11 @@ SEVERAL_TEXTS = {
     "calls/functions.py": {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each query has its own algorithms"),
-        "by": (2, "the keys of pairs of rows, or of rows"),
-        "closed": (3, "the ends of a join's interval, of the rows' intervals, or of a window"),
+        "by": (3, "the keys of pairs of rows, of groups, or of rolling windows"),
+        "closed": (
+            4,
+            "the ends of a join's interval, of rows' intervals, or of windows",
+        ),
         "columns": (
             3,
             "pairs, left rows with aggregates of their partners, or rows with aggregates",
@@ -155,7 +158,7 @@ SEVERAL_TEXTS = {
         "lateness": (3, "one side or two, and streams with or without a limit"),
         "max_rows": (2, "batches may be returned before the error"),
         "memory_limit": (4, "joins, aggregations, rolling windows, merges"),
-        "on": (4, "times of two inputs, values of a band, starts and ends, or one time"),
+        "on": (5, "times of two inputs, values of a band, starts and ends, or one time"),
         "open_ends": (2, "bounds of an interval, or starts and ends"),
         "size": (2, "equal windows, or a window before each row"),
         "streams": (2, "any Arrow data, or sorted streams"),
@@ -164,8 +167,8 @@ SEVERAL_TEXTS = {
     "_tidegate.pyi": {
         "aggs": (2, "windows, or the partners of a left row"),
         "algorithm": (3, "each operator has its own algorithms"),
-        "by": (3, "the keys of pairs of rows, of rows, or of an index"),
-        "closed": (2, "the ends of a join's interval, or of a window"),
+        "by": (4, "the keys of pairs of rows, of rows, or of an index"),
+        "closed": (3, "the ends of a join's interval, or of two kinds of windows"),
         "columns": (
             3,
             "pairs, left rows with aggregates of their partners, or rows with aggregates",

@@ -229,11 +229,6 @@ MESSAGES: dict[str, tuple[Any, type[Exception], list[str]]] = {
         TypeError,
         ["no argument origin", "shift them with offset"],
     ),
-    "the closed ends of windows": (
-        lambda: tg.aggregate(LEFT, on="ts", size=5, closed="right", **COUNT),
-        TypeError,
-        ["no argument closed", "a window contains its start, but not its end"],
-    ),
     "a result to explain": (
         lambda: tg.explain(tg.interval_join(LEFT, RIGHT, **PAIRS)),
         TypeError,

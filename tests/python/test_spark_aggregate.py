@@ -220,6 +220,11 @@ def test_windows_without_rows(spark, aggs, arguments):
     same(spark, [table], aggs=aggs, **WINDOWS, partitions=4, **arguments)
 
 
+def test_running_totals(spark):
+    arguments = {"on": "ts", "size": "5m", "step": "90s", "by": "key", "aggs": COMBINED}
+    same(spark, [rows(15)], **arguments, partitions=4, parallelism="hybrid")
+
+
 @pytest.mark.parametrize("parallelism", ["hybrid", *more("key", "time")])
 def test_expressions_in_functions(spark, parallelism):
     aggs = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
+from tidegate.calls import computed
 from tidegate.calls.distinct import check_streams
 from tidegate.calls.listed_windows import windows_table
 from tidegate.calls.merges import are_arrow, with_times
@@ -52,5 +53,6 @@ def _taken(
     arguments["windows"] = windows_table(arguments["windows"])
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
+    streams, _ = computed.with_streams(streams, arguments, memory_limit)
     streams = with_times(streams, arguments["on"], arguments.pop("unit"), memory_limit)
     return streams, _tidegate.AggregationQuery(**arguments), limits

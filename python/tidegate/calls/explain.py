@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
-from tidegate.calls import functions, merges
+from tidegate.calls import computed, functions, merges
 from tidegate.calls.arguments import of_unknown
 from tidegate.calls.index import with_names_of
-from tidegate.calls.joins import with_times
+from tidegate.calls.joins import planned
 from tidegate.calls.listed_windows import windows_table
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def _of_join(function: Callable[..., Any], making: Callable[..., _tidegate.JoinQ
         in_batches = function.__name__.endswith("_batches")
         del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
-        left, right = with_times(making, given, left, right, memory_limit)
+        query, left, right = planned(making, given, left, right, memory_limit)
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
-        return of_join(making(**given), left, right, limits, in_batches=in_batches)
+        return of_join(query, left, right, limits, in_batches=in_batches)
 
     return explain
 
@@ -104,10 +104,14 @@ def _of_aggregation(function: Callable[..., Any]) -> Planner:
         in_batches = function.__name__.endswith("_batches")
         del given["progress"]
         memory_limit, lateness = given.pop("memory_limit"), given.pop("lateness")
+        name = "table" if is_rolling else "stream"
+        streams, more = computed.with_streams(streams, given, memory_limit, name)
         streams = merges.with_times(streams, given["on"], given.pop("unit"), memory_limit)
         limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
         making = _tidegate.RollingQuery if is_rolling else _tidegate.AggregationQuery
         query: AnyQuery = making(**given)
+        if isinstance(query, _tidegate.RollingQuery):
+            query = computed.without(query, given, (streams,), more)
         return of_aggregation(query, streams, limits, in_batches=in_batches)
 
     return explain

@@ -37,21 +37,25 @@ if TYPE_CHECKING:
         Bytes,
         Closed,
         ClosedEnds,
+        ClosedWindow,
         Empty,
         End,
         Epoch,
+        GroupKeys,
         How,
         IntervalNames,
         JoinStats,
-        KeyNames,
         Length,
         Names,
         OperatorStats,
         Reports,
+        Sides,
+        SideValues,
         Strategy,
         Streams,
         Table,
         Time,
+        Value,
         Weekday,
         Window,
         WindowAlgorithm,
@@ -64,8 +68,8 @@ def asof_join(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
-    by: KeyNames | None = None,
+    on: Sides,
+    by: SideValues | None = None,
     strategy: Strategy = "backward",
     tolerance: Bound = None,
     allow_exact_matches: bool = True,
@@ -119,10 +123,12 @@ def asof_join(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
@@ -201,8 +207,8 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
-    by: KeyNames | None = None,
+    on: Sides,
+    by: SideValues | None = None,
     strategy: Strategy = "backward",
     tolerance: Bound = None,
     allow_exact_matches: bool = True,
@@ -245,10 +251,12 @@ def asof_join_batches(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         strategy: Which right row matches. `backward`: the last right row with `r.on <= l.on`.
             `forward`: the first right row with `r.on >= l.on`. `nearest`: the right row with the
             smallest `abs(l.on - r.on)`; in a tie between an earlier and a later row, the earlier
@@ -320,11 +328,11 @@ def band_join(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: str | Sequence[Names] | Mapping[str, str],
+    on: SideValues,
     within: Within | list[Within] | Mapping[str, Within],
     time: Names | None = None,
     window: Window | tuple[Window, Window] | None = None,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -386,7 +394,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
+            column contains floats on either side, both sides are compared as floats. Instead of a
+            name, `on` accepts an expression over `tidegate.row` columns, or its SQL text.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
@@ -401,7 +410,8 @@ def band_join(  # noqa: PLR0913 - the options of the query
             side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -500,11 +510,11 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: str | Sequence[Names] | Mapping[str, str],
+    on: SideValues,
     within: Within | list[Within] | Mapping[str, Within],
     time: Names | None = None,
     window: Window | tuple[Window, Window] | None = None,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -547,7 +557,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The band columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Band columns must contain integers, floats, decimals, dates or timestamps. If a
-            column contains floats on either side, both sides are compared as floats.
+            column contains floats on either side, both sides are compared as floats. Instead of a
+            name, `on` accepts an expression over `tidegate.row` columns, or its SQL text.
         within: The maximum distance between the values in two matching rows. Give one distance for
             all columns, a list with one distance per column, or a mapping from left column names to
             distances. A distance is a number. For integer times, the distance must be an integer.
@@ -562,7 +573,8 @@ def band_join_batches(  # noqa: PLR0913 - the options of the query
             side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -649,10 +661,10 @@ def interval_join(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
+    on: Sides,
     lower: End,
     upper: End,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -723,7 +735,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
@@ -738,7 +751,8 @@ def interval_join(  # noqa: PLR0913 - the options of the query
             bound.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -821,10 +835,10 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
+    on: Sides,
     lower: End,
     upper: End,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -877,7 +891,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         lower: The start of the interval, as a distance from the left row's time. If the value is
             negative, the interval starts before that time. Give a timedelta, a numpy timedelta64 or
             a string such as "1h30m", "-5s" or "250ms". If times are integers, give an integer in
@@ -892,7 +907,8 @@ def interval_join_batches(  # noqa: PLR0913 - the options of the query
             bound.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -974,7 +990,7 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
     right: Table,
     *,
     on: IntervalNames,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -1066,7 +1082,8 @@ def overlap_join(  # noqa: PLR0913 - the options of the query
             text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -1149,7 +1166,7 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
     right: Table,
     *,
     on: IntervalNames,
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -1199,7 +1216,8 @@ def overlap_join_batches(  # noqa: PLR0913 - the options of the query
             text. A row with a null start or end does not match any row, unless `open_ends` is true.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -1279,9 +1297,9 @@ def window_join(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
+    on: Sides,
     window: Window | tuple[Window, Window],
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -1344,14 +1362,16 @@ def window_join(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
             string such as "15m", or an integer if times are integers. For a row-based window, use
             `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
             side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -1431,9 +1451,9 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
     left: Table,
     right: Table,
     *,
-    on: Names,
+    on: Sides,
     window: Window | tuple[Window, Window],
-    by: KeyNames | None = None,
+    by: SideValues | None = None,
     where: Expr | str | None = None,
     how: How | None = None,
     aggs: Mapping[str, agg.Aggregate] | None = None,
@@ -1475,14 +1495,16 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
             `Index`, `on` and `by` only need the names of the left columns.
         on: The time column, or a pair of names if the column has a different name on each side.
             Times must be integers, dates or timestamps. Timestamps with time zones are compared as
-            instants. The time units of the two sides may differ.
+            instants. The time units of the two sides may differ. Instead of a name, `on` accepts an
+            expression over `tidegate.row` columns, or its SQL text.
         window: How long a row stays in its side's window. Give a timedelta, a numpy timedelta64, a
             string such as "15m", or an integer if times are integers. For a row-based window, use
             `tidegate.rows(n)`, which keeps the last n rows regardless of their keys. To give each
             side its own window, pass a pair: first the left window, then the right one.
         by: The key columns: a name, a list of names or name pairs, or a mapping from left to right
             names. Two rows match only if all of their keys are equal. Without keys, any two rows
-            may match.
+            may match. Instead of a name, `by` accepts an expression over `tidegate.row` columns, or
+            its SQL text.
         where: A condition that two rows must satisfy to match. Build the condition from
             `tidegate.left` and `tidegate.right` columns, or give it as SQL text. If the condition
             is null, the rows do not match.
@@ -1559,9 +1581,11 @@ def window_join_batches(  # noqa: PLR0913 - the options of the query
 def aggregate(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
-    on: str,
+    on: Value,
     size: Window | None = None,
     advance: Window | None = None,
+    step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1571,7 +1595,7 @@ def aggregate(  # noqa: PLR0913 - the options of the query
     keep: Length | None = None,
     start: Time | None = None,
     end: Time | None = None,
-    by: str | Sequence[str] | None = None,
+    by: GroupKeys | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
@@ -1611,7 +1635,8 @@ def aggregate(  # noqa: PLR0913 - the options of the query
         streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column, which must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps, or an expression over
+            `tidegate.row` columns, or its SQL text.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
@@ -1623,6 +1648,12 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1661,7 +1692,9 @@ def aggregate(  # noqa: PLR0913 - the options of the query
             with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, a list of
+            these, or a mapping from names of result columns to them. `"payload.symbol"` is a field
+            of a struct, unless a column has this name. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
@@ -1740,9 +1773,11 @@ def aggregate(  # noqa: PLR0913 - the options of the query
 def aggregate_batches(  # noqa: PLR0913 - the options of the query
     streams: Streams,
     *,
-    on: str,
+    on: Value,
     size: Window | None = None,
     advance: Window | None = None,
+    step: Length | None = None,
+    closed: ClosedWindow | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -1752,7 +1787,7 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
     keep: Length | None = None,
     start: Time | None = None,
     end: Time | None = None,
-    by: str | Sequence[str] | None = None,
+    by: GroupKeys | None = None,
     aggs: Mapping[str, agg.Aggregate],
     where: Expr | str | None = None,
     algorithm: Algorithm = "auto",
@@ -1786,7 +1821,8 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
         streams: An input or a sequence of inputs, which can be Arrow data, paths, datasets, lazy
             frames, record arrays or dicts of arrays. The columns of the inputs are matched by name.
             The inputs are numbered from 0 in the order given.
-        on: The time column, which must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps, or an expression over
+            `tidegate.row` columns, or its SQL text.
         size: The length of a window: a timedelta, a numpy timedelta64, or a string such as "1h30m"
             or "250ms". If times are integers, give an integer in the same unit. The size must be a
             positive whole number of the time column's units. In strings, "1d", "1w", "1mo", "1q",
@@ -1798,6 +1834,12 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             values as `size`. None means `size`. If `advance` is greater than `size`, there are gaps
             between windows. If `size` is in calendar units or is a number of rows, `advance` must
             be, too.
+        step: The difference between the lengths of windows that begin at the same time. The result
+            then contains running totals: each window of length `size` is preceded by shorter
+            windows that end after one step, two steps and so on. `step` accepts durations like
+            `size`, and calendar units if `size` is in calendar units.
+        closed: The end that a window of length `size` includes: `left`, the default, or `right`.
+            With `right`, a row at the start of a window belongs to the window that ends there.
         offset: The offset of window starts from 1970-01-01T00:00 UTC, or from 0 if times are
             integers. `offset` accepts the same values as `size`, and may also be negative or 0.
             None means 0. If `size` is in calendar units, `offset` is added to the local date and
@@ -1836,7 +1878,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
             with the last window that starts before this time, or with its last non-empty window if
             that is later. Give a date, a time, a string such as "2026-03-02T09:30", or an integer
             if times are integers.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, a list of
+            these, or a mapping from names of result columns to them. `"payload.symbol"` is a field
+            of a struct, unless a column has this name. Without keys, all rows form one group. Rows
             with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
         aggs: The aggregates to compute, as a mapping from result column names to functions from
             `tidegate.agg`.
@@ -1900,9 +1944,9 @@ def aggregate_batches(  # noqa: PLR0913 - the options of the query
 def rolling(  # noqa: PLR0913 - the options of the query
     table: Table,
     *,
-    on: str,
+    on: Value,
     size: Window,
-    by: str | Sequence[str] | None = None,
+    by: Value | Sequence[Value] | None = None,
     closed: Closed = "right",
     aggs: Mapping[str, agg.Aggregate],
     columns: Sequence[str] | None = None,
@@ -1944,13 +1988,15 @@ def rolling(  # noqa: PLR0913 - the options of the query
     Args:
         table: The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy
             frame, a record array or a dict of arrays.
-        on: The time column, which must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps, or an expression over
+            `tidegate.row` columns, or its SQL text.
         size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
             is a length of time, and so is an integer if times are integers. `tidegate.rows(n)`
             specifies a number of rows with the same key, in time order. Rows with equal times are
             in input order.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, or a list
+            of these. Without keys, all rows form one group. Rows with a null key also form a group.
+            NaN equals NaN, and 0.0 equals -0.0.
         closed: The ends that a window includes. The upper end is the row itself, and the lower end
             precedes it by `size`. `right`, the default, includes the row itself but not the lower
             end. `left` includes the lower end but not the row itself. `both` includes both ends,
@@ -2012,9 +2058,9 @@ def rolling(  # noqa: PLR0913 - the options of the query
 def rolling_batches(  # noqa: PLR0913 - the options of the query
     table: Table,
     *,
-    on: str,
+    on: Value,
     size: Window,
-    by: str | Sequence[str] | None = None,
+    by: Value | Sequence[Value] | None = None,
     closed: Closed = "right",
     aggs: Mapping[str, agg.Aggregate],
     columns: Sequence[str] | None = None,
@@ -2045,13 +2091,15 @@ def rolling_batches(  # noqa: PLR0913 - the options of the query
     Args:
         table: The input, which can be Arrow data, a path or a list of paths, a dataset, a lazy
             frame, a record array or a dict of arrays.
-        on: The time column, which must contain integers, dates or timestamps.
+        on: The time column, which must contain integers, dates or timestamps, or an expression over
+            `tidegate.row` columns, or its SQL text.
         size: The length of each window. A timedelta, a numpy timedelta64 or a string such as "5m"
             is a length of time, and so is an integer if times are integers. `tidegate.rows(n)`
             specifies a number of rows with the same key, in time order. Rows with equal times are
             in input order.
-        by: The key columns: a name or a list of names. Without keys, all rows form one group. Rows
-            with a null key also form a group. NaN equals NaN, and 0.0 equals -0.0.
+        by: The keys: a column, an expression over `tidegate.row` columns or its SQL text, or a list
+            of these. Without keys, all rows form one group. Rows with a null key also form a group.
+            NaN equals NaN, and 0.0 equals -0.0.
         closed: The ends that a window includes. The upper end is the row itself, and the lower end
             precedes it by `size`. `right`, the default, includes the row itself but not the lower
             end. `left` includes the lower end but not the row itself. `both` includes both ends,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _tidegate
 from tidegate._tidegate import StateError
 from tidegate.calls.arguments import told, told_new
+from tidegate.expressions import Expr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -206,13 +207,13 @@ def with_names_of(
         # `on` names the columns whose values are compared.
         if isinstance(given.get("time"), str):
             given["time"] = (given["time"], first)
-    elif isinstance(on, str):
+    elif isinstance(on, str | Expr):
         given["on"] = (on, first)
     by = given.get("by")
-    names = [by] if isinstance(by, str) else by
+    names = [by] if isinstance(by, str | Expr) else by
     if isinstance(names, list | tuple) and len(names) == len(index.by):
         pairs = zip(names, index.by, strict=True)
-        given["by"] = [pair if isinstance(pair[0], str) else pair[0] for pair in pairs]
+        given["by"] = [pair if isinstance(pair[0], str | Expr) else pair[0] for pair in pairs]
     return given
 
 

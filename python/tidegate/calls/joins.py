@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
+from tidegate.calls import computed
 from tidegate.calls.distinct import check_sides
 from tidegate.calls.index import with_names_of
 from tidegate.calls.merges import UNIT_OF_WHOLE
@@ -29,8 +30,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
         arguments: The arguments of the call by name.
     """
     progress = arguments.pop("progress")
-    left, right, limits = _taken(making, arguments, in_batches=False)
-    query = making(**arguments)
+    query, left, right, limits = _taken(making, arguments, in_batches=False)
     reports = None if progress is False else reporting(progress, query.function)
     if reports is not None:
         memory = None if limits is None else limits.memory
@@ -46,8 +46,7 @@ def table(making: Making, arguments: dict[str, Any]) -> pa.Table:
 def batches(making: Making, arguments: dict[str, Any]) -> _tidegate.BatchReader[JoinStats]:
     """Join two inputs, batch by batch; see `table` for the arguments."""
     progress = arguments.pop("progress")
-    left, right, limits = _taken(making, arguments, in_batches=True)
-    query = making(**arguments)
+    query, left, right, limits = _taken(making, arguments, in_batches=True)
     reports = None if progress is False else reporting(progress, query.function)
     reader = _batches(query, left, right, limits)
     return reader if reports is None else reports.batches(reader)
@@ -69,8 +68,8 @@ def _batches(
 
 def _taken(
     making: Making, arguments: dict[str, Any], *, in_batches: bool
-) -> tuple[Any, Any, Limits | None]:
-    """Remove the inputs and the limits from the arguments and return them."""
+) -> tuple[_tidegate.JoinQuery, Any, Any, Limits | None]:
+    """Return the query, and the inputs and limits, which are removed from the arguments."""
     if isinstance(arguments["right"], _tidegate.Index):
         arguments.update(with_names_of(making, arguments["right"], arguments))
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
@@ -81,8 +80,22 @@ def _taken(
         message += "or give the table or the files themselves"
         raise _tidegate.TidegateError(message)
     check_sides(left, right)
+    query, left, right = planned(making, arguments, left, right, memory_limit)
+    return query, left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)
+
+
+def planned(
+    making: Making,
+    arguments: dict[str, Any],
+    left: Any,  # noqa: ANN401 - any input
+    right: Any,  # noqa: ANN401 - any input
+    memory_limit: object,
+) -> tuple[_tidegate.JoinQuery, Any, Any]:
+    """Return the query, and the inputs with the columns and times that the query reads."""
+    left, right, more = computed.with_sides(making, arguments, left, right, memory_limit)
     left, right = with_times(making, arguments, left, right, memory_limit)
-    return left, right, Limits.of(memory_limit, lateness, in_batches=in_batches)
+    query = making(**arguments)
+    return computed.without(query, arguments, (left, right), more), left, right
 
 
 def with_times(

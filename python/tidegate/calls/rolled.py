@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate import _tidegate
 from tidegate.bounded.limits import Limits
+from tidegate.calls import computed
 from tidegate.calls.merges import with_times
 from tidegate.calls.progress import reporting
 
@@ -50,5 +51,7 @@ def _taken(
     given = [arguments.pop("table")]
     memory_limit, lateness = arguments.pop("memory_limit"), arguments.pop("lateness")
     limits = Limits.of(memory_limit, lateness, in_batches=in_batches)
+    given, more = computed.with_streams(given, arguments, memory_limit, "table")
     given = with_times(given, arguments["on"], arguments.pop("unit"), memory_limit)
-    return given, _tidegate.RollingQuery(**arguments), limits
+    query = _tidegate.RollingQuery(**arguments)
+    return given, computed.without(query, arguments, (given,), more), limits

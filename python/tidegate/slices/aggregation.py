@@ -56,6 +56,10 @@ def planned(
             'windows of the combined result with aggregate(..., on="window_start", empty=...)'
         )
         raise TidegateError(message)
+    if query.arguments["closed"] == "right":
+        message = "closed: tasks divide windows that contain their starts; leave closed out, or "
+        message += "call tidegate.aggregate with memory_limit"
+        raise TidegateError(message)
     if isinstance(query.arguments["size"], Rows):
         message = "size: a task does not know how many rows of a key precede its slice; give size "
         message += 'as a duration, such as "5m", or call tidegate.aggregate with memory_limit'

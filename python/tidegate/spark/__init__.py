@@ -159,6 +159,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
     on: str,
     size: Window | None = None,
     advance: Window | None = None,
+    step: Length | None = None,
     offset: Length | None = None,
     zone: str | None = None,
     week_start: Weekday | None = None,
@@ -224,6 +225,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             available for tables only. One task then processes all rows of a key.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
+        step: The difference between the lengths of windows that begin at the same time, for running
+            totals: each window of length `size` is preceded by shorter windows that end after one
+            step, two steps and so on.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
         zone: The time zone of calendar units. The default is `spark.sql.session.timeZone` or, for
             files, the time zone of the time column.
@@ -307,6 +311,7 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
         "on": on,
         "size": size,
         "advance": advance,
+        "step": step,
         "offset": offset,
         "zone": zone,
         "week_start": week_start,

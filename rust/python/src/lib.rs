@@ -55,6 +55,7 @@ use pyo3::prelude::*;
 use tidegate::Allocator;
 
 use crate::arrow::{import, reader};
+use crate::inputs::computed;
 use crate::interpreter::{callbacks, error, threads};
 
 /// Returns the docstring of a method that is written in Python.
@@ -157,6 +158,7 @@ mod _tidegate {
         module.add("SIMD", simd.name())?;
         memory::keep_as_told()?;
         // The package itself uses these functions, so they do not appear in any list of names.
+        module.setattr("_with_computed", wrap_pyfunction!(computed::with_computed, module)?)?;
         module.setattr("_check", wrap_pyfunction!(import::check_rows, module)?)?;
         module.setattr("_CheckedBatches", module.py().get_type::<import::CheckedBatches>())?;
         module.setattr("_set_callbacks", wrap_pyfunction!(callbacks::set_callbacks, module)?)?;

@@ -63,6 +63,7 @@ pub mod stream;
 
 pub use background::{check_call, in_background, in_background_of, prepare_thread};
 pub use batch::batches::Batches;
+pub use batch::computed::computed;
 pub use batch::join::{Join, JoinStats};
 pub use columns::distance::{Distance, Within};
 pub use columns::duration::{CalendarLength, parse_duration};

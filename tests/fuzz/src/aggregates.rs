@@ -128,6 +128,8 @@ impl Query {
                 Windows::Sliding(Box::new(SlidingArguments {
                     size: length(size),
                     advance: Some(length(advance)),
+                    step: None,
+                    is_closed_right: false,
                     offset: length(offset),
                     zone: None,
                     week_start: None,
@@ -152,7 +154,7 @@ impl Query {
             },
             windows,
             empty: None,
-            by: ["k", "g"].iter().take(self.keys).map(ToString::to_string).collect(),
+            by: ["k", "g"].iter().take(self.keys).map(|&key| key.into()).collect(),
             aggregates: self.aggregates.iter().enumerate().map(aggregate).collect(),
             predicate: self.condition.map(parse),
             threads: draw.pick(&[1, 1, 2, 3]),

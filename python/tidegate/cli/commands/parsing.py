@@ -363,6 +363,20 @@ def keys(given: list[str]) -> dict[str, str]:
     return found
 
 
+def group_keys(given: list[str]) -> list[str] | dict[str, str]:
+    """Parse the --by options of an aggregation: columns or expressions, which may have names."""
+    named = [re.fullmatch(r"(\w+)=([^=].*)", text, re.DOTALL) for text in given]
+    if not any(named):
+        return given
+    found: dict[str, str] = {}
+    for text, one in zip(given, named, strict=True):
+        name, value = (text, text) if one is None else (one[1], one[2])
+        if name in found:
+            misused("--by", f"key {name!r} is specified twice; specify it only once")
+        found[name] = value
+    return found
+
+
 def aggregates(given: list[str]) -> dict[str, Aggregate]:
     """Parse the --agg options into a mapping from column names to functions."""
     found: dict[str, Aggregate] = {}

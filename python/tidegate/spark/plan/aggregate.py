@@ -70,6 +70,7 @@ class AggregatePlan:
         on: str,
         size: Window | None = None,
         advance: Window | None = None,
+        step: Length | None = None,
         offset: Length | None = None,
         zone: str | None = None,
         week_start: Weekday | None = None,
@@ -121,6 +122,7 @@ class AggregatePlan:
             listed,
             start,
             end,
+            step,
         )
         names = _names(frames)
         check_frames(frames, names)
@@ -133,6 +135,7 @@ class AggregatePlan:
             with _tidegate.AggregationQuery(**aggregation.arguments).operator(tables[0].schema):
                 pass
         for frame, name in zip(frames, names, strict=True):
+            _check_stored(frame, keys, name)
             check_keys(frame, keys, name)
         sent = tuple(dict.fromkeys((on, *keys, *native.columns[0])))
         _check_types(frames, sent)
@@ -224,7 +227,7 @@ class AggregatePlan:
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
         # Counts are 0 in windows without rows, but the sums that merge counts are not.
-        if self.is_whole:
+        if self.is_whole or self.aggregation.step is not None:
             return False
         for name, one in self.aggregation.aggs.items():
             of_floats = pa.types.is_floating(self.native.schema.field(name).type)
@@ -348,10 +351,20 @@ def _with_times_of(table: pa.Table, on: str, kind: pa.DataType) -> pa.Table:
 def _key_names(by: str | Sequence[str] | None) -> list[str]:
     if by is None or isinstance(by, str):
         return [] if by is None else [by]
-    if not isinstance(by, Sequence):
-        message = f"by: expected a column name or a list of them, got {by!r}"
+    if not isinstance(by, Sequence) or not all(isinstance(name, str) for name in by):
+        message = f"by: expected a column name or a list of them, got {by!r}; Spark computes keys "
+        message += 'itself, as in frame.withColumn("hour", F.hour("time"))'
         raise TypeError(message)
     return list(by)
+
+
+def _check_stored(frame: DataFrame, keys: Sequence[str], name: str) -> None:
+    """Reject keys that are expressions."""
+    for key in keys:
+        if key not in frame.columns:
+            message = f"{name}: there is no column `{key}`, which `by` names; Spark computes keys "
+            message += f"itself, as in frame.withColumn('key', F.expr({key!r})) with by='key'"
+            raise tidegate.SchemaError(message)
 
 
 def _names(frames: Sequence[DataFrame]) -> list[str]:

@@ -47,6 +47,7 @@ class Aggregation:
     windows: pa.Table | None = None
     start: Time | None = None
     end: Time | None = None
+    step: Length | None = None
 
     @property
     def fills(self) -> bool:
@@ -65,6 +66,7 @@ class Aggregation:
             "windows": self.windows,
             "start": self.start,
             "end": self.end,
+            "step": self.step,
         }
         return {
             "on": self.on,

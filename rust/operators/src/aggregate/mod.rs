@@ -82,6 +82,7 @@ pub use output::{OutputColumn, OutputValue, OutputValues, Page, Window};
 pub use partners::{PartnerAggregates, aggregate_matches};
 pub use sessions::aggregate_sessions;
 pub use slices::calendar::{Calendar, CalendarUnit, ZoneOffsets};
+pub use slices::panes::WindowStep;
 pub use slices::windows::{Slice, Windows};
 pub use states::functions::RowOrder;
 pub use states::words::{MAX_WORDS, STATE_WORDS, StateBounds, StateWords};

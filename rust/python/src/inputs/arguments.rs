@@ -18,12 +18,23 @@ pub(crate) fn name_pair(argument: &str, ob: &Bound<'_, PyAny>) -> PyResult<(Stri
     if let Ok(name) = ob.extract::<String>() {
         return Ok((name.clone(), name));
     }
+    if expression::is_expr(ob)? {
+        return Err(not_computed(argument, ob));
+    }
     ob.extract::<(String, String)>().map_err(|_| {
         let kind = ob.get_type();
         PyTypeError::new_err(format!(
             "{argument}: expected a column name or a pair (left name, right name), got {kind}"
         ))
     })
+}
+
+/// Returns the error for an expression that only calls on tables can compute.
+fn not_computed(argument: &str, ob: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!(
+        "{argument}: only calls on tables compute `{ob}`; add a column with these values to the \
+         rows, and give its name"
+    ))
 }
 
 /// Returns the key columns, given as a name, a list of names or pairs, or a mapping from left to
@@ -33,7 +44,7 @@ pub(crate) fn name_pairs(
     ob: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<(String, String)>> {
     let Some(ob) = ob else { return Ok(Vec::new()) };
-    if ob.is_instance_of::<PyString>() {
+    if ob.is_instance_of::<PyString>() || expression::is_expr(ob)? {
         return Ok(vec![name_pair(argument, ob)?]);
     }
     if let Ok((left, right)) = ob.extract::<(String, String)>()
@@ -248,6 +259,7 @@ pub(crate) fn names(
 pub(crate) fn key_names(by: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
     match by {
         Some(name) if name.is_instance_of::<PyString>() => Ok(vec![name.extract()?]),
+        Some(ob) if expression::is_expr(ob)? => Err(not_computed("by", ob)),
         by => Ok(names("by", by)?.unwrap_or_default()),
     }
 }

@@ -89,7 +89,7 @@ pub(crate) fn of_aggregation(
     let with = |(time, values): (&DataType, Option<DataType>)| {
         let default = |name: &str| match name {
             name if name == query.on => Some(time.clone()),
-            name if query.by.iter().any(|key| key == name) => None,
+            name if query.by.iter().any(|key| key.value == name) => None,
             _ => values.clone(),
         };
         of_streams(schemas, &are_empty, default)

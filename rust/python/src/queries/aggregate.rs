@@ -1,5 +1,7 @@
 //! The query for `aggregate`, and the class `Aggregate`. Only this file declares the options of
 //! aggregations.
+//!
+//! Long because both classes declare every option of aggregations.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -17,9 +19,10 @@ use tidegate::{Bound as Duration, Digest, Driver, Error, Length, Stop, Table, wi
 
 use crate::arrow::export;
 use crate::arrow::import::UncheckedRows;
-use crate::inputs::arguments::{self, bound, bytes, count, key_names, row_count, threads_of, word};
+use crate::inputs::arguments::{self, bound, bytes, count, row_count, threads_of, word};
 use crate::inputs::expression::extract_row;
 use crate::inputs::functions::aggregates;
+use crate::inputs::keys::group_keys;
 use crate::inputs::rows::{listed, read, schema};
 use crate::inputs::time::given_time;
 use crate::inputs::untyped;
@@ -40,7 +43,7 @@ pub(crate) struct AggregationQuery {
 impl AggregationQuery {
     #[new]
     #[pyo3(signature = (
-        *, on, size=None, advance=None, offset=None, zone=None, week_start=None, session=None, windows=None,
+        *, on, size=None, advance=None, step=None, closed=None, offset=None, zone=None, week_start=None, session=None, windows=None,
         empty=None, keep=None, start=None, end=None, by=None, aggs, r#where=None, algorithm="auto", threads=None, max_rows=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the Python class")]
@@ -49,6 +52,8 @@ impl AggregationQuery {
         on: &str,
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyAny>>,
+        closed: Option<&str>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -69,6 +74,8 @@ impl AggregationQuery {
             on,
             size,
             advance,
+            step,
+            closed,
             offset,
             zone,
             week_start,
@@ -216,7 +223,7 @@ pub(crate) struct Aggregate {
 impl Aggregate {
     #[new]
     #[pyo3(signature = (
-        schema, *, on, size=None, advance=None, offset=None, zone=None, week_start=None,
+        schema, *, on, size=None, advance=None, step=None, closed=None, offset=None, zone=None, week_start=None,
         session=None, windows=None, empty=None, keep=None, end=None, by=None, aggs, r#where=None, sources=None, lateness=None, algorithm="auto",
         threads=None, memory_limit=None, digest=false
     ))]
@@ -226,6 +233,8 @@ impl Aggregate {
         on: &str,
         size: Option<&Bound<'py, PyAny>>,
         advance: Option<&Bound<'py, PyAny>>,
+        step: Option<&Bound<'py, PyAny>>,
+        closed: Option<&str>,
         offset: Option<&Bound<'py, PyAny>>,
         zone: Option<&str>,
         week_start: Option<&str>,
@@ -249,6 +258,8 @@ impl Aggregate {
             on,
             size,
             advance,
+            step,
+            closed,
             offset,
             zone,
             week_start,
@@ -343,6 +354,9 @@ const NO_OFFSET: Length = Length::Fixed(Duration::Steps(0));
 const FILLS: [(&str, Fill); 4] =
     [("null", Fill::Null), ("zero", Fill::Zero), ("last", Fill::Last), ("linear", Fill::Linear)];
 
+/// Whether windows contain their ends instead of their starts.
+const WINDOW_ENDS: [(&str, bool); 2] = [("left", false), ("right", true)];
+
 const WEEKDAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
     ("tuesday", Weekday::Tuesday),
@@ -368,6 +382,8 @@ struct Arguments<'a, 'py> {
     on: &'a str,
     size: Option<&'a Bound<'py, PyAny>>,
     advance: Option<&'a Bound<'py, PyAny>>,
+    step: Option<&'a Bound<'py, PyAny>>,
+    closed: Option<&'a str>,
     offset: Option<&'a Bound<'py, PyAny>>,
     zone: Option<&'a str>,
     week_start: Option<&'a str>,
@@ -392,6 +408,8 @@ impl<'py> Arguments<'_, 'py> {
         arguments.set_item("on", self.on)?;
         arguments.set_item("size", self.size)?;
         arguments.set_item("advance", self.advance)?;
+        arguments.set_item("step", self.step)?;
+        arguments.set_item("closed", self.closed)?;
         arguments.set_item("offset", self.offset)?;
         arguments.set_item("zone", self.zone)?;
         arguments.set_item("week_start", self.week_start)?;
@@ -416,7 +434,7 @@ impl<'py> Arguments<'_, 'py> {
             on: self.on.to_owned(),
             windows: self.windows()?,
             empty: self.empty_windows()?,
-            by: key_names(self.by)?,
+            by: group_keys(self.by)?,
             aggregates: aggregates(self.aggs)?,
             predicate: self.r#where.map(extract_row).transpose()?,
             threads: threads_of(self.threads)?,
@@ -468,6 +486,8 @@ impl<'py> Arguments<'_, 'py> {
         let given = [
             ("size", self.size.is_some()),
             ("advance", self.advance.is_some()),
+            ("step", self.step.is_some()),
+            ("closed", self.closed.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -488,7 +508,7 @@ impl<'py> Arguments<'_, 'py> {
             Ok(digest.unordered())
         };
         let table = rows.table(&driver).map_err(raise)?;
-        let table = WindowTable::new(&table, &key_names(self.by)?, digest).map_err(raise)?;
+        let table = WindowTable::new(&table, &group_keys(self.by)?, digest).map_err(raise)?;
         Ok(Windows::Listed(Box::new(table)))
     }
 
@@ -511,6 +531,8 @@ impl<'py> Arguments<'_, 'py> {
             );
         }
         let given = [
+            ("step", self.step.is_some()),
+            ("closed", self.closed.is_some()),
             ("offset", self.offset.is_some()),
             ("zone", self.zone.is_some()),
             ("week_start", self.week_start.is_some()),
@@ -535,6 +557,11 @@ impl<'py> Arguments<'_, 'py> {
             (Some(size), None) => Ok(Windows::Sliding(Box::new(SlidingArguments {
                 size: length("size", size)?,
                 advance: self.advance.map(|advance| length("advance", advance)).transpose()?,
+                step: self.step.map(|step| length("step", step)).transpose()?,
+                is_closed_right: match self.closed {
+                    None => false,
+                    Some(closed) => word("closed", closed, &WINDOW_ENDS)?,
+                },
                 offset: self.offset.map_or(Ok(NO_OFFSET), |offset| length("offset", offset))?,
                 zone: self.zone.map(str::to_owned),
                 week_start: self
@@ -549,6 +576,8 @@ impl<'py> Arguments<'_, 'py> {
                 let given = [
                     ("size", size.is_some()),
                     ("advance", self.advance.is_some()),
+                    ("step", self.step.is_some()),
+                    ("closed", self.closed.is_some()),
                     ("offset", self.offset.is_some()),
                     ("zone", self.zone.is_some()),
                     ("week_start", self.week_start.is_some()),

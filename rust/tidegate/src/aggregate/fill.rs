@@ -205,7 +205,7 @@ impl WindowFiller {
     pub(crate) fn advance(&mut self, upto: Option<i64>) -> Result<Vec<RecordBatch>> {
         let last = match upto {
             None => i64::MAX,
-            Some(upto) => self.windows.last_ended(upto),
+            Some(upto) => self.windows.last_ended(upto.saturating_sub(self.windows.behind())),
         };
         let (every, mut found) = (self.rows.clone(), Vec::new());
         let mut take = |filler: &Self, rows: &FilledRows| {

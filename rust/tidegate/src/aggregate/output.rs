@@ -50,7 +50,7 @@ impl<'a> Output<'a> {
         for (at, column) in page.columns.into_iter().enumerate() {
             let field = &fields[columns.len()];
             let place = |row| self.place(row, &page.windows);
-            let spans = || spans(&page.windows);
+            let spans = || spans(&page.windows, self.plan.span.behind());
             let found =
                 self.values.column(at, column, page.rows, field.data_type(), &place, &spans)?;
             columns.push(found);
@@ -71,7 +71,7 @@ impl<'a> Output<'a> {
 }
 
 /// Returns the window of each row. No row is earlier than its window.
-fn spans(windows: &[Window]) -> Vec<Span> {
-    let span = |window: &Window| Span { start: None, end: window.end };
+fn spans(windows: &[Window], behind: i64) -> Vec<Span> {
+    let span = |window: &Window| Span { start: None, end: window.end - behind };
     windows.iter().flat_map(|window| std::iter::repeat_n(span(window), window.rows)).collect()
 }

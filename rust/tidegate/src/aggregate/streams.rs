@@ -82,6 +82,12 @@ impl Streams {
         let (mut sources, mut batches) = (Vec::new(), Vec::new());
         for ((table, ts), of) in tables.zip(plans) {
             let (ts, table) = in_order(table, ts, of, driver)?;
+            let ts = match plan.span.behind() {
+                0 => ts,
+                behind => {
+                    Int64s::Own(Pages::collect(ts.iter().map(|ts| ts.saturating_sub(behind))))
+                }
+            };
             let bits = |predicate: &Option<Predicate>| {
                 let mask = |predicate: &Predicate| {
                     mask(&table, &of.inputs.columns(), predicate, Origin::Left, driver)

@@ -12,6 +12,7 @@
 //! | `sliding.rs` | the pairs of a window join, found by algorithms for sliding windows |
 //! | `partners.rs` | aggregates of each left row's partners |
 //! | `rolling.rs` | the rows in rolling windows |
+//! | `computed.rs` | columns that are computed before a query runs |
 //! | `condition.rs` | the `where` in a join of tables |
 //! | `aggregate.rs` | aggregates of tables |
 //! | `batches.rs` | the batches of a result, which are built before the reader requests them |
@@ -20,6 +21,7 @@ pub(crate) mod aggregate;
 pub(crate) mod asof;
 mod band;
 pub(crate) mod batches;
+pub(crate) mod computed;
 mod condition;
 pub(crate) mod index;
 mod interval;

@@ -42,7 +42,7 @@ impl WindowSteps {
         windows: &Windows,
         present: impl ExactSizeIterator<Item = (u32, u32)>,
     ) {
-        let rows = self.select(present);
+        let rows = if windows.exists(start) { self.select(present) } else { 0 };
         self.windows.extend((rows > 0).then(|| windows.window(start, rows)));
         self.steps.push(Step { rows, ..step });
     }

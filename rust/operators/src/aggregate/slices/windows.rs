@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::calendar::Calendar;
+use super::panes::{WindowPanes, WindowStep};
 use crate::aggregate::output::Window;
 
 /// The windows `[k * advance + offset, k * advance + offset + size)` for every integer k.
@@ -33,6 +34,10 @@ pub struct Windows {
     rest: i64,
     /// The starts of the first and last windows to compute.
     starts: (i64, i64),
+    /// The number of steps by which the times of rows must be reduced before they are passed.
+    behind: i64,
+    /// The panes by which windows grow, up to `size`. `None` means that all windows have this size.
+    panes: Option<Arc<WindowPanes>>,
     /// The calendar whose units these numbers count. `None` means that they are times.
     calendar: Option<Arc<Calendar>>,
 }
@@ -48,7 +53,8 @@ impl Windows {
         assert!(size > 0 && advance > 0, "size and advance must be positive");
         let starts = (i64::MIN, i64::MAX);
         let (offset, rest) = (offset.rem_euclid(advance), size % advance);
-        Windows { size, advance, offset, rest, starts, calendar: None }
+        let (panes, calendar) = (None, None);
+        Windows { size, advance, offset, rest, starts, behind: 0, panes, calendar }
     }
 
     /// Creates windows whose size, advance and offset are numbers of calendar units.
@@ -77,6 +83,81 @@ impl Windows {
         Windows { calendar, ..Self::new(size, advance, offset) }
     }
 
+    /// Returns the windows that contain their ends instead of their starts. Times are whole numbers,
+    /// so a time is in `(start, end]` if the previous time is in `[start, end)`. The caller must
+    /// reduce times by [`behind`](Self::behind).
+    #[must_use]
+    pub fn closed_right(self) -> Self {
+        Windows { behind: 1, ..self }
+    }
+
+    /// Returns the number of steps by which times must be reduced before they are passed.
+    pub fn behind(&self) -> i64 {
+        self.behind
+    }
+
+    /// Returns windows that begin with these windows and end after one step, after two steps and so
+    /// on. The last one ends with the original window. The original windows must be adjacent.
+    ///
+    /// ```
+    /// use tidegate_operators::aggregate::{WindowStep, Windows};
+    ///
+    /// let windows = Windows::new(10, 10, 0).growing_by(WindowStep::Time(5));
+    /// // The row at 3 is in the windows from 0 to 5 and from 0 to 10.
+    /// assert_eq!(windows.last_window(3), (0, 10));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the windows are not adjacent, or if the step is not positive.
+    #[must_use]
+    pub fn growing_by(self, step: WindowStep) -> Self {
+        assert!(self.size == self.advance, "windows that grow must be adjacent");
+        let panes = WindowPanes::new(step, self.size, self.calendar(), self.longest());
+        Windows { panes: Some(Arc::new(panes)), ..self }
+    }
+
+    /// Returns whether all windows of a block begin at the same time.
+    pub fn grow(&self) -> bool {
+        self.panes.is_some()
+    }
+
+    /// Returns the first slice of the last window that begins at or before a slice, if windows grow.
+    ///
+    /// A window is identified by the slice that is `length - 1` before its last slice, as if it had
+    /// the full length.
+    pub(in crate::aggregate) fn first_slice(&self, window: Slice) -> Slice {
+        let length = self.length();
+        let last = i128::from(window) + i128::from(length) - 1;
+        (last.div_euclid(length.into()) * i128::from(length)) as Slice
+    }
+
+    /// Returns whether a window differs from the previous window. Windows that would end after their
+    /// block do not exist.
+    pub(in crate::aggregate) fn exists(&self, window: Slice) -> bool {
+        let Some(panes) = &self.panes else { return true };
+        let last = i128::from(window) + i128::from(panes.most) - 1;
+        self.start(last) < self.start(last + 1)
+    }
+
+    /// Returns the starts of the block that contains a slice and of the next one, and the pane.
+    fn pane(&self, panes: &WindowPanes, slice: i128) -> (i128, i128, i64) {
+        let most = i128::from(panes.most);
+        let start =
+            |block: i128| self.time_of(block * i128::from(self.size) + i128::from(self.offset));
+        let block = slice.div_euclid(most);
+        (start(block), start(block + 1), slice.rem_euclid(most) as i64)
+    }
+
+    /// Returns the slice that contains a time, if windows grow.
+    fn pane_with(&self, panes: &WindowPanes, ts: i64) -> Slice {
+        let since = i128::from(self.number_of(ts)) - i128::from(self.offset);
+        let first = since.div_euclid(self.size.into()) * i128::from(panes.most);
+        let (start, ..) = self.pane(panes, first);
+        let slice = first + i128::from(panes.pane_of(ts, start));
+        slice.clamp(Slice::MIN.into(), Slice::MAX.into()) as Slice
+    }
+
     /// Returns the calendar, if the windows consist of calendar units.
     pub fn calendar(&self) -> Option<&Calendar> {
         self.calendar.as_deref()
@@ -86,6 +167,11 @@ impl Windows {
     /// The result can include a few additional windows.
     #[must_use]
     pub fn that_end(self, after: Option<i64>, upto: Option<i64>) -> Self {
+        if let Some(panes) = &self.panes {
+            let first = |ts| self.pane_with(panes, ts).saturating_sub(panes.most - 1);
+            let starts = (after.map_or(i64::MIN, first), upto.map_or(i64::MAX, first));
+            return Windows { starts, ..self };
+        }
         let number = |ts| self.number_of(ts);
         let first = after.and_then(|after| number(after).checked_sub(self.size - 1));
         let last = upto.map_or(i64::MAX, |upto| number(upto).saturating_sub(self.size));
@@ -95,6 +181,9 @@ impl Windows {
     /// Returns the range of slices at which the windows to compute begin.
     pub(in crate::aggregate) fn starting_slices(&self) -> std::ops::Range<Slice> {
         let (first, last) = self.starts;
+        if self.panes.is_some() {
+            return first..last.saturating_add(1);
+        }
         let first = if first == i64::MIN { Slice::MIN } else { self.slice_with(first) };
         let last = if last == i64::MAX { Slice::MAX } else { self.slice_with(last) + 1 };
         first..last
@@ -111,7 +200,13 @@ impl Windows {
         let fits = |number| i64::try_from(self.time_of(number)).is_ok();
         // Each slice needs a number, too.
         let is_numbered = |number| i64::try_from(number).is_ok();
-        [first, last].into_iter().all(|number| is_numbered(number) && fits(number))
+        let slices = |number: i128| {
+            number.div_euclid(advance)
+                * i128::from(self.panes.as_ref().map_or(1, |panes| panes.most))
+        };
+        [first, last]
+            .into_iter()
+            .all(|number| is_numbered(number) && fits(number) && is_numbered(slices(number)))
     }
 
     /// Returns the size, the advance and the offset, in calendar units if there is a calendar. The
@@ -168,6 +263,10 @@ impl Windows {
 
     /// Returns whether any window ends after `after` but no later than `upto`.
     pub fn end_between(&self, after: i64, upto: i64) -> bool {
+        if let Some(panes) = &self.panes {
+            let next = i128::from(self.pane_with(panes, after)) + 1;
+            return self.start(next) <= i128::from(upto);
+        }
         let [after, upto] = [after, upto].map(|ts| i128::from(self.number_of(ts)));
         let [size, advance, offset] = [self.size, self.advance, self.offset].map(i128::from);
         after + 1 + (offset + size - after - 1).rem_euclid(advance) <= upto
@@ -175,11 +274,17 @@ impl Windows {
 
     /// Returns the first time that may be in a window that ends after `ts`.
     pub fn first_time_of_open(&self, ts: i64) -> i64 {
+        if self.panes.is_some() {
+            return self.last_window(ts).0;
+        }
         self.clamped(i128::from(self.number_of(ts)) - i128::from(self.size) + 1)
     }
 
     /// Returns the number of slices in a window.
     pub(in crate::aggregate) fn length(&self) -> i64 {
+        if let Some(panes) = &self.panes {
+            return panes.most;
+        }
         let whole = self.size / self.advance;
         if self.rest == 0 { whole } else { 2 * whole + 1 }
     }
@@ -193,6 +298,9 @@ impl Windows {
     /// Returns the slice that contains a time. For times before all numbered slices, returns the
     /// first slice.
     pub(in crate::aggregate) fn slice_of(&self, ts: i64) -> Slice {
+        if let Some(panes) = &self.panes {
+            return self.pane_with(panes, ts);
+        }
         self.slice_with(self.number_of(ts))
     }
 
@@ -218,6 +326,12 @@ impl Windows {
 
     /// Returns the window that begins with a slice and has this number of rows in a page.
     pub(in crate::aggregate) fn window(&self, slice: Slice, rows: usize) -> Window {
+        if let Some(panes) = &self.panes {
+            let last = i128::from(slice) + i128::from(panes.most) - 1;
+            let time = |ts| i64::try_from(ts).expect("the windows of all rows fit");
+            let (start, ..) = self.pane(panes, last);
+            return Window { start: time(start), end: time(self.start(last + 1)), rows };
+        }
         let start = self.window_start(slice);
         let end = match self.calendar {
             None => start + self.size,
@@ -240,6 +354,10 @@ impl Windows {
 
     /// Returns the first time in a slice.
     fn start(&self, slice: i128) -> i128 {
+        if let Some(panes) = &self.panes {
+            let (block, next, pane) = self.pane(panes, slice);
+            return panes.start(pane, block, next);
+        }
         self.time_of(self.number(slice))
     }
 

@@ -61,8 +61,11 @@ impl Position {
         let before = |from: usize, slice: Slice| {
             from + kept.range(from..).take_while(|kept| kept.slice < slice).count()
         };
-        // 1. Find the next window, or the first window after it that has rows.
-        let begin = before(self.begin, self.next);
+        // 1. Find the next window, or the first window after it that has rows. A window that grows
+        //    begins with its block.
+        let is_growing = windows.grow();
+        let first_of = |next: Slice| if is_growing { windows.first_slice(next) } else { next };
+        let begin = before(self.begin, first_of(self.next));
         let first = kept.get(begin)?.slice;
         let start = self
             .next
@@ -71,15 +74,23 @@ impl Position {
         if end_slice > closed {
             return None;
         }
-        // 2. Find its slices: part of a suffix, and part of a prefix.
+        // 2. Find its slices: part of a suffix, and part of a prefix. The window is a prefix if it
+        //    grows.
+        let begin = if is_growing { before(begin, first_of(start)) } else { begin };
         let mut step = Step {
             new_suffix: None,
             from_suffix: self.begin..begin,
             to_prefix: self.end..before(self.end, end_slice),
             rows: 0,
         };
-        if self.border.is_none_or(|border| start >= border) {
-            let border = (start.div_euclid(length).saturating_add(1)).saturating_mul(length);
+        if self.border.is_none_or(|border| match is_growing {
+            true => first_of(start) != border,
+            false => start >= border,
+        }) {
+            let border = match is_growing {
+                true => first_of(start),
+                false => (start.div_euclid(length).saturating_add(1)).saturating_mul(length),
+            };
             let split = before(begin, border);
             step = Step {
                 new_suffix: Some(begin..split),

@@ -295,7 +295,7 @@ impl Binder<'_> {
                 Ok(())
             }
             Expr::Literal(_) => Ok(()),
-            Expr::Unary(_, x) => self.collect(x),
+            Expr::Unary(_, x) | Expr::Field(x, _) => self.collect(x),
             Expr::Binary(left, _, right) => {
                 [left, right].into_iter().try_for_each(|x| self.collect(x))
             }
@@ -346,6 +346,7 @@ impl Binder<'_> {
         let text = expr.to_string();
         match expr {
             Expr::Column(side, name) => self.column(*side, name, text),
+            Expr::Field(value, name) => self.field(value, name, text),
             Expr::Literal(literal) => scalar(literal, &literal_type(literal)),
             Expr::Unary(operator, operand) => self.unary(*operator, operand, text),
             Expr::Binary(left, Binary::Arithmetic(operator), right) => {
@@ -436,19 +437,41 @@ impl Binder<'_> {
         let data_type = self.schema(side).field(index).data_type().clone();
         let column =
             TypedOperation { operation: Operation::Column(slot), data_type, text, can_fail: false };
-        match &column.data_type {
-            // The kernels compare these dictionaries without unpacking them.
-            DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
-            DataType::Dictionary(_, values) => {
-                let values = (**values).clone();
-                cast(column, &values)
+        decoded(column)
+    }
+
+    /// Binds a field of a struct.
+    fn field(&self, value: &Expr, name: &str, text: String) -> Result<TypedOperation> {
+        let value = self.bind(value)?;
+        let DataType::Struct(fields) = &value.data_type else {
+            return Err(Error::schema(format!(
+                "where `{text}`: `{}` is {}, which has no fields; expected a struct",
+                value.text,
+                TypeName(&value.data_type)
+            )));
+        };
+        let mut found = fields.iter().enumerate().filter(|(_, field)| field.name() == name);
+        let (at, data_type) = match (found.next(), found.next()) {
+            (Some((at, field)), None) => (at, field.data_type().clone()),
+            (Some(_), Some(_)) => {
+                return Err(Error::schema(format!(
+                    "where `{text}`: `{}` has more than one field `{}`; rename one",
+                    value.text,
+                    shown(name)
+                )));
             }
-            DataType::RunEndEncoded(_, values) => {
-                let values = values.data_type().clone();
-                cast(column, &values)
+            (None, _) => {
+                let known = known(name, fields.iter().map(|field| field.name().as_str()));
+                return Err(Error::schema(format!(
+                    "where `{text}`: `{}` has no field `{}`; {known}",
+                    value.text,
+                    shown(name)
+                )));
             }
-            _ => Ok(column),
-        }
+        };
+        let can_fail = value.can_fail;
+        let operation = Operation::Field(Box::new(value), at);
+        decoded(TypedOperation { operation, data_type, text, can_fail })
     }
 
     fn unary(&self, operator: Unary, operand: &Expr, text: String) -> Result<TypedOperation> {
@@ -578,6 +601,23 @@ impl Binder<'_> {
 
     fn condition(&self, expr: &Expr) -> Result<TypedOperation> {
         as_condition(self.bind(expr)?)
+    }
+}
+
+/// Unpacks the values of a column or a field, unless the kernels can process encoded values.
+fn decoded(column: TypedOperation) -> Result<TypedOperation> {
+    match &column.data_type {
+        // The kernels compare these dictionaries without unpacking them.
+        DataType::Dictionary(_, values) if is_text_or_binary(values) => Ok(column),
+        DataType::Dictionary(_, values) => {
+            let values = (**values).clone();
+            cast(column, &values)
+        }
+        DataType::RunEndEncoded(_, values) => {
+            let values = values.data_type().clone();
+            cast(column, &values)
+        }
+        _ => Ok(column),
     }
 }
 

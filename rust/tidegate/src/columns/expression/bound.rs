@@ -33,6 +33,8 @@ pub(super) struct TypedOperation {
 pub(super) enum Operation {
     /// One of the gathered columns. Left columns precede right columns.
     Column(usize),
+    /// A field of a struct, by position.
+    Field(Box<TypedOperation>, usize),
     /// An array of one value.
     Scalar(ArrayRef),
     Cast(Box<TypedOperation>),

@@ -47,6 +47,7 @@ impl Expr {
                 Level::Sign
             }
             Expr::Column(..)
+            | Expr::Field(..)
             | Expr::Literal(_)
             | Expr::Unary(Unary::Abs, _)
             | Expr::Case { .. }
@@ -111,6 +112,7 @@ impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Expr::Column(side, name) => write!(f, "{side}.{}", Identifier(name)),
+            Expr::Field(x, name) => write!(f, "{x}.{}", Identifier(name)),
             Expr::Literal(literal) => literal.fmt(f),
             Expr::Unary(Unary::Negate, x) => write!(f, "-{}", x.after_sign()),
             Expr::Unary(Unary::Not, x) => write!(f, "NOT {}", x.at_least(Level::Not)),

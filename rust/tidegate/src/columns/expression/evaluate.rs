@@ -18,6 +18,7 @@ use arrow_buffer::BooleanBuffer;
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 use arrow_select::merge::merge;
+use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 
 use super::bound::{Operation, TypedOperation, ZeroDivisor};
@@ -102,6 +103,15 @@ impl Datum for Value {
     }
 }
 
+/// Returns the values of a struct's field. The field of a null struct is null.
+fn field_values(structs: &ArrayRef, at: usize) -> Result<ArrayRef, ArrowError> {
+    let values = structs.as_struct().column(at);
+    match structs.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => Ok(values.clone()),
+        Some(nulls) => nullif(values, &BooleanArray::new(!nulls.inner(), None)),
+    }
+}
+
 /// `and` or `or`. The left value alone can decide the result.
 #[derive(Clone, Copy)]
 enum Connective {
@@ -128,6 +138,7 @@ impl TypedOperation {
     fn evaluate(&self, rows: &BlockPairs) -> Result<Value> {
         match &self.operation {
             Operation::Column(slot) => rows.column(*slot).map(Value::Array),
+            Operation::Field(x, at) => self.map(x, rows, |array| field_values(array, *at)),
             Operation::Scalar(value) => Ok(Value::Scalar(value.clone())),
             Operation::Cast(x) => self.cast(x, rows),
             Operation::Negate(x) => self.map(x, rows, |array| numeric::neg(array)),

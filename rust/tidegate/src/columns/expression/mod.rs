@@ -111,6 +111,8 @@ pub enum Origin {
 pub enum Expr {
     /// A column of one side, by name.
     Column(Origin, String),
+    /// A field of a struct, by name.
+    Field(Box<Expr>, String),
     /// A value that is the same for every pair.
     Literal(Literal),
     /// An operation on one value.
@@ -165,7 +167,7 @@ impl Expr {
         match self {
             Expr::Column(side, name) => each(*side, name),
             Expr::Literal(_) => {}
-            Expr::Unary(_, x) => x.for_each_column(each),
+            Expr::Unary(_, x) | Expr::Field(x, _) => x.for_each_column(each),
             Expr::Binary(left, _, right) => {
                 [left, right].into_iter().for_each(|x| x.for_each_column(each))
             }
@@ -191,6 +193,7 @@ impl Expr {
         let all = |every: Vec<Expr>| every.into_iter().map(Expr::of_one_table).collect();
         match self {
             Expr::Column(_, name) => Expr::Column(Origin::Row, name),
+            Expr::Field(x, name) => Expr::Field(boxed(x), name),
             Expr::Literal(_) => self,
             Expr::Unary(operator, x) => Expr::Unary(operator, boxed(x)),
             Expr::Binary(left, operator, right) => {

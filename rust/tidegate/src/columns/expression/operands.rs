@@ -8,6 +8,7 @@ impl TypedOperation {
         match &self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
             Operation::Cast(x)
+            | Operation::Field(x, _)
             | Operation::Negate(x)
             | Operation::Abs(x)
             | Operation::Not(x)
@@ -37,6 +38,7 @@ impl TypedOperation {
         match &mut self.operation {
             Operation::Column(_) | Operation::Scalar(_) => Vec::new(),
             Operation::Cast(x)
+            | Operation::Field(x, _)
             | Operation::Negate(x)
             | Operation::Abs(x)
             | Operation::Not(x)

@@ -35,6 +35,9 @@ const SHOWN: usize = 2000;
 /// The maximum nesting depth of parentheses, calls and prefix operators, as counted by the parser.
 const MAX_NESTING: usize = 120;
 
+/// The maximum number of names in the path of a struct field, including the side and the column.
+const MAX_PATH: usize = 16;
+
 /// The maximum stack space per token, if the parser is compiled without optimization. Threads have
 /// between half a megabyte and eight megabytes of stack.
 const TOKEN_STACK: usize = 128 << 10;
@@ -45,7 +48,7 @@ const MOST_STACK: usize = 16 << 20;
 /// Parses a predicate over `left` and `right` columns.
 ///
 /// Columns are written as `left.price` or, if the name contains other characters, as
-/// `right."odd name"`. Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`,
+/// `right."odd name"`. A field of a struct is written as `left.payload.price`. Expressions support `+ - * / %`, `= != < <= > >=`, `AND`, `OR`, `NOT`,
 /// `IS [NOT] NULL`, `[NOT] BETWEEN`, `[NOT] IN (...)`, `[NOT] LIKE 'a%'`, `ILIKE`,
 /// `[NOT] REGEXP '^a+$'`, `CASE`, `CAST(x AS type)`, `EXTRACT(hour FROM x)`, `abs(x)` and each
 /// [`ScalarFunction`], numbers, strings, `X'00ff'`, `TRUE`, `FALSE`, `NULL`, `DECIMAL '1.50'`,
@@ -57,6 +60,10 @@ const MOST_STACK: usize = 16 << 20;
 /// Returns an argument error that names the invalid or unsupported part.
 pub fn parse_sql(text: &str) -> Result<Expr> {
     parse(text, "left.price < right.bid", |side, name| match side {
+        Origin::Row if text.contains(&format!("{name}.")) => {
+            let name = shown(name);
+            Err(format!("`{name}`: expected left or right before the dot, found `{name}`"))
+        }
         Origin::Row => {
             let name = shown(name);
             Err(format!("`{name}` has no side; write left.{name} or right.{name}"))
@@ -200,11 +207,14 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, String> {
     for point in 1..tokens.len() {
         if tokens[point].token == Token::Period {
             // The parser accepts names of any length, but takes time quadratic in the length.
-            if point >= 3 && tokens[point - 2].token == Token::Period {
-                let [side, name] = [point - 3, point - 1]
-                    .map(|at| shown(&tokens[at].token.to_string()).into_owned());
+            let is_point =
+                |at: usize| point >= 2 * at && tokens[point - 2 * at].token == Token::Period;
+            if (1..MAX_PATH).all(is_point) {
+                let first = &tokens[(point + 1).saturating_sub(2 * MAX_PATH)].token;
                 return Err(format!(
-                    "`{side}.{name}.`: expected a side and a column, such as left.price"
+                    "`{}`: expected a side and a column, such as left.price, in at most {MAX_PATH} \
+                     names",
+                    shown(&first.to_string())
                 ));
             }
             quote(&mut tokens[point - 1].token);
@@ -358,23 +368,22 @@ fn not_if(negated: bool, expr: Expr) -> Expr {
     if negated { Expr::Unary(Unary::Not, Box::new(expr)) } else { expr }
 }
 
+/// Returns the column or the struct field with this path. A path that does not start with a side
+/// starts with a column of the only table.
 fn column(parts: &[Ident]) -> Result<Expr, String> {
-    let written = || parts.iter().map(Ident::to_string).collect::<Vec<_>>().join(".");
-    let [side, name] = parts else {
-        return Err(format!("`{}`: expected a side and a column, such as left.price", written()));
+    let [first, rest @ ..] = parts else { return Err("expected a column".to_owned()) };
+    let side = match first.value.to_ascii_lowercase().as_str() {
+        "left" => Some(Origin::Left),
+        "right" => Some(Origin::Right),
+        "row" => Some(Origin::Row),
+        _ => None,
     };
-    let side = match side.value.to_ascii_lowercase().as_str() {
-        "left" => Origin::Left,
-        "right" => Origin::Right,
-        "row" => Origin::Row,
-        other => {
-            return Err(format!(
-                "`{}`: expected left or right before the dot, found `{other}`",
-                written()
-            ));
-        }
+    let (column, fields) = match (side, rest) {
+        (Some(side), [name, fields @ ..]) => (Expr::Column(side, name.value.clone()), fields),
+        _ => (Expr::Column(Origin::Row, first.value.clone()), rest),
     };
-    Ok(Expr::Column(side, name.value.clone()))
+    let field = |value: Expr, name: &Ident| Expr::Field(Box::new(value), name.value.clone());
+    Ok(fields.iter().fold(column, field))
 }
 
 /// Negates an operand. A minus sign directly before a number forms a negative number, so that the

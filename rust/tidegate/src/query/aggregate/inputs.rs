@@ -4,7 +4,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, Schema};
 
 use crate::columns::expression::{
-    Expr, Origin, Predicate, RowValue, parse_function_sql, parse_side_sql,
+    Expr, Origin, Predicate, RowValue, parse_function_sql, parse_row_sql, parse_side_sql,
 };
 use crate::columns::faults::Faults;
 use crate::columns::table::Names;
@@ -91,12 +91,13 @@ pub(crate) fn input(
         let at = names.column(table, name, role)?;
         Ok((schema.field(at).clone(), ReadColumn::Stored(at)))
     };
-    if !matches!(role, "aggs" | "on") || names.has(text) || is_plain(text) {
+    if !matches!(role, "aggs" | "on" | "by") || names.has(text) || is_plain(text) {
         return stored(text);
     }
-    let parsed = match role {
-        "on" => parse_side_sql(text, table),
-        _ => parse_function_sql(text),
+    let parsed = match (role, table) {
+        ("aggs", _) => parse_function_sql(text),
+        (_, "left" | "right") => parse_side_sql(text, table),
+        _ => parse_row_sql(text),
     };
     match parsed {
         Ok(Expr::Column(_, name)) => stored(&name),
@@ -113,8 +114,15 @@ pub(crate) fn input(
             let field = Field::new(text, value.data_type().clone(), true);
             Ok((field, ReadColumn::Computed(Box::new(value))))
         }
+        // A misspelled name is reported as such.
+        Err(_) if role != "aggs" && is_name_or_list(text) => stored(text),
         Err(error) => Err(error.of_argument("where", role)),
     }
+}
+
+/// Returns whether a string that is not a valid expression looks like a name or a list of names.
+fn is_name_or_list(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | ',' | ' '))
 }
 
 /// Returns whether a string is a name that needs no quotes in SQL.

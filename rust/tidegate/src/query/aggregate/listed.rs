@@ -2,6 +2,7 @@
 
 use arrow_schema::{Field, Schema};
 
+use super::group_key::GroupKey;
 use super::windows::DescribedWindows;
 use crate::columns::keys::KeyColumn;
 use crate::columns::table::{Names, Table};
@@ -45,11 +46,11 @@ impl WindowTable {
     /// the columns that are used, and returns the digest of the rows in any order.
     pub fn new(
         table: &Table,
-        by: &[String],
+        by: &[GroupKey],
         digest: impl FnOnce(&Table) -> Result<u128>,
     ) -> Result<Self> {
         let names = Names::new(table.schema());
-        let known = by.iter().map(String::as_str).filter(|name| names.has(name));
+        let known = by.iter().map(GroupKey::label).filter(|name| names.has(name));
         let used = BOUNDS.into_iter().chain(known);
         let used = used.map(|name| names.column(TABLE, name, "windows"));
         let table = table.projected(&used.collect::<Result<Vec<_>>>()?)?;
@@ -70,7 +71,7 @@ impl WindowTable {
 
     /// Returns the windows in steps of a unit, for an aggregation whose key columns are these
     /// fields.
-    pub(super) fn list(&self, by: &[&Field], unit: Unit) -> Result<(WindowList, DescribedWindows)> {
+    pub(super) fn list(&self, by: &[Field], unit: Unit) -> Result<(WindowList, DescribedWindows)> {
         let bounds = self.bounds()?;
         let table = self.table.clone().named(TABLE);
         let [starts, ends] = bounds.map(|at| time::times(&table, at, unit));

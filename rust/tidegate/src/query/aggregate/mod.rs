@@ -1,6 +1,7 @@
 //! Queries for aggregates over sliding windows.
 
 pub(crate) mod fill;
+pub(crate) mod group_key;
 pub(crate) mod inputs;
 pub(crate) mod listed;
 pub(crate) mod plan;
@@ -21,6 +22,7 @@ use crate::columns::expression::Expr;
 use crate::columns::table::column;
 use crate::columns::time::Bound;
 pub use fill::{EmptyWindows, Fill, Fills, GivenTime};
+pub use group_key::GroupKey;
 pub use listed::WindowTable;
 use plan::AggregatePlan;
 pub use udf::Udf;
@@ -49,7 +51,7 @@ pub use windows::{RowCounts, SlidingArguments, Weekday, Windows};
 ///     on: "ts".to_owned(),
 ///     windows: Windows::of_lengths(Bound::Steps(10), Bound::Steps(10)),
 ///     empty: None,
-///     by: vec!["sensor".to_owned()],
+///     by: vec!["sensor".into()],
 ///     aggregates: vec![Aggregate { name, function, columns: Vec::new(), predicate: None }],
 ///     predicate: None,
 ///     algorithm: None,
@@ -72,8 +74,8 @@ pub struct Aggregation {
     pub windows: Windows,
     /// Whether the result also contains windows without rows.
     pub empty: Option<EmptyWindows>,
-    /// The key columns.
-    pub by: Vec<String>,
+    /// The keys.
+    pub by: Vec<GroupKey>,
     /// The columns to compute.
     pub aggregates: Vec<Aggregate>,
     /// The condition that selects rows.

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidegate_operators::aggregate::{Calendar, CalendarUnit, Quantile, Windows};
 
 use super::fill::{Fill, FillPlan};
+use super::group_key::GroupKey;
 use super::inputs::{InputPlan, in_table, input};
 use super::listed::WindowList;
 use super::value_types::{is_number, is_ordered, leaf, list_item, meaning};
@@ -75,6 +76,14 @@ pub(crate) enum WindowSpan {
 }
 
 impl WindowSpan {
+    /// Returns the number of steps by which times are reduced before windows are computed.
+    pub(crate) fn behind(&self) -> i64 {
+        match self {
+            WindowSpan::Windows(windows) => windows.behind(),
+            WindowSpan::Sessions(_) | WindowSpan::Rows(_) | WindowSpan::Listed(_) => 0,
+        }
+    }
+
     /// Returns whether the bounds of all windows that contain any of these times fit in 64 bits.
     pub(crate) fn fits_all(&self, ts: &[i64]) -> bool {
         let ends = [ts.iter().min(), ts.iter().max()];
@@ -84,7 +93,7 @@ impl WindowSpan {
     /// Returns whether the bounds of all windows that contain this time fit in 64 bits.
     pub(crate) fn fits(&self, ts: i64) -> bool {
         match self {
-            WindowSpan::Windows(windows) => windows.fit(ts, ts),
+            WindowSpan::Windows(windows) => windows.fit(ts.saturating_sub(windows.behind()), ts),
             WindowSpan::Sessions(gap) => ts.checked_add(*gap).is_some(),
             WindowSpan::Rows(_) | WindowSpan::Listed(_) => true,
         }
@@ -180,7 +189,7 @@ impl AggregatePlan {
             .aggregates
             .iter()
             .flat_map(|aggregate| aggregate.columns.iter().map(|name| (&**name, "aggs")));
-        for (name, role) in query.by.iter().map(|name| (&**name, "by")).chain(of_aggregates) {
+        for (name, role) in query.by.iter().map(|key| (&*key.value, "by")).chain(of_aggregates) {
             if known.insert(name) {
                 names.push((name, role));
             }
@@ -188,9 +197,9 @@ impl AggregatePlan {
         let columns: Vec<Names<'_>> = tables.iter().map(|(_, schema)| Names::new(schema)).collect();
         let read = Arc::new(read_schema(tables, &columns, &names)?);
         let of_read: HashMap<&str, usize> = names.iter().map(|(name, _)| *name).zip(0..).collect();
-        let by = query.by.iter().map(|name| KeyColumn::of_group(of_read[&**name], &read));
+        let by = query.by.iter().map(|key| KeyColumn::of_group(of_read[&*key.value], &read));
         let by = by.collect::<Result<Vec<_>>>()?;
-        let (span, described) = span(query, unit, &fields, (&read, &by))?;
+        let (span, described) = span(query, unit, &fields, &key_fields(query, &read, &by))?;
         let table =
             |(((name, schema), columns), time): ((&(String, &Schema), &Names<'_>), &usize)| {
                 let bind = |expr| {
@@ -220,7 +229,7 @@ impl AggregatePlan {
         let outputs: Vec<OutputPlan> =
             query.aggregates.iter().map(output).collect::<Result<_>>()?;
         let functions = FunctionsPlan { read, outputs, faults: None };
-        let schema = schema(&by, &window_type(&fields, unit), &functions, tables)?;
+        let schema = schema((query, &by), &window_type(&fields, unit), &functions, tables)?;
         let fill = fill_plan(query, &functions, &schema, (fields[0], unit))?;
         let tables = tables.iter().zip(&columns).zip(&times).map(table).collect::<Result<_>>()?;
         Ok(AggregatePlan { unit, span, described, fill, by, functions, tables, schema })
@@ -305,7 +314,15 @@ impl AggregatePlan {
                     Some(CalendarUnit::Day) => "days since 1970-01-01",
                     Some(CalendarUnit::Month) => "months since 1970-01",
                 };
-                format!("[k * {advance} + {offset}, k * {advance} + {offset} + {size}) {unit}")
+                let growing = match windows.grow() {
+                    true => ", and shorter ones that begin with these and end after each step",
+                    false => "",
+                };
+                let (open, close) = if windows.behind() > 0 { ('(', ']') } else { ('[', ')') };
+                format!(
+                    "{open}k * {advance} + {offset}, k * {advance} + {offset} + {size}{close} \
+                     {unit}{growing}"
+                )
             }
             WindowSpan::Sessions(gap) => {
                 format!("sessions that end {gap} ({unit}) after their last row")
@@ -333,7 +350,10 @@ impl AggregatePlan {
             format!("  windows    {windows}, on {}", query.on),
             match query.by.is_empty() {
                 true => "  key        none: all rows are one group".to_owned(),
-                false => format!("  key        {}; null is a group", query.by.join(", ")),
+                false => {
+                    let keys: Vec<String> = query.by.iter().map(ToString::to_string).collect();
+                    format!("  key        {}; null is a group", keys.join(", "))
+                }
             },
         ];
         if let Some(calendar) = &self.described.calendar {
@@ -429,13 +449,19 @@ fn span(
     query: &Aggregation,
     unit: Unit,
     fields: &[&Field],
-    (read, by): (&Schema, &[KeyColumn]),
+    keys: &[Field],
 ) -> Result<(WindowSpan, DescribedWindows)> {
     match &query.windows {
         super::Windows::Sliding(sliding) => {
+            let is_closed_right = sliding.is_closed_right;
             let sliding = sliding.of_times(fields)?;
-            let described = DescribedWindows::new(&query.windows, Some(&sliding));
-            Ok((WindowSpan::Windows(sliding.in_steps(unit)?), described))
+            let mut described = DescribedWindows::new(&query.windows, Some(&sliding));
+            let mut windows = sliding.in_steps(unit)?;
+            if is_closed_right {
+                windows = windows.closed_right();
+                described.identity.push_str(", closed on the right");
+            }
+            Ok((WindowSpan::Windows(windows), described))
         }
         super::Windows::Session(gap) if query.algorithm.is_none() => {
             let described = DescribedWindows::new(&query.windows, None);
@@ -449,8 +475,7 @@ fn span(
             Ok((WindowSpan::Rows(*counts), DescribedWindows::new(&query.windows, None)))
         }
         super::Windows::Listed(table) if query.algorithm.is_none() => {
-            let by: Vec<&Field> = by.iter().map(|key| read.field(key.right)).collect();
-            let (list, described) = table.list(&by, unit)?;
+            let (list, described) = table.list(keys, unit)?;
             Ok((WindowSpan::Listed(Arc::new(list)), described))
         }
         super::Windows::Listed(_) => Err(Error::argument(
@@ -486,6 +511,12 @@ fn fill_plan(
         return Err(Error::argument(
             "empty cannot be combined with a number of rows as size, because such windows always \
              have rows; leave empty out, or give size as a duration",
+        ));
+    }
+    if matches!(&query.windows, super::Windows::Sliding(sliding) if sliding.step.is_some()) {
+        return Err(Error::argument(
+            "empty cannot be combined with step, because windows that grow have rows from the first \
+             row of their key on; leave one out",
         ));
     }
     let fields = &schema.fields()[2 + query.by.len()..];
@@ -562,8 +593,20 @@ fn window_type(fields: &[&Field], unit: Unit) -> DataType {
     DataType::Timestamp(unit, zone)
 }
 
+/// Returns the fields of the key columns in the result.
+fn key_fields(query: &Aggregation, read: &Schema, by: &[KeyColumn]) -> Vec<Field> {
+    let field = |(asked, key): (&GroupKey, &KeyColumn)| {
+        let field = read.field(key.left).clone();
+        match &asked.name {
+            Some(name) => field.with_name(name),
+            None => field,
+        }
+    };
+    query.by.iter().zip(by).map(field).collect()
+}
+
 fn schema(
-    by: &[KeyColumn],
+    (query, by): (&Aggregation, &[KeyColumn]),
     window: &DataType,
     functions: &FunctionsPlan,
     tables: &[(String, &Schema)],
@@ -573,7 +616,7 @@ fn schema(
         Field::new("window_start", window.clone(), false),
         Field::new("window_end", window.clone(), false),
     ];
-    fields.extend(by.iter().map(|key| functions.read.field(key.left).clone()));
+    fields.extend(key_fields(query, &functions.read, by));
     fields.extend(functions.fields()?);
     let mut names = HashSet::with_capacity(fields.len());
     for field in &fields {
@@ -585,7 +628,9 @@ fn schema(
         }
     }
     let (keys, results) = fields[2..].split_at(by.len());
-    let keys = keys.iter().map(|key| metadata::ColumnOrigin::named(key, key.name(), &tables));
+    let keys = keys.iter().zip(by).map(|(field, key)| {
+        metadata::ColumnOrigin::named(field, functions.read.field(key.left).name(), &tables)
+    });
     let columns: Vec<_> = keys.chain(functions.origins(results.iter(), &tables)).collect();
     let metadata = metadata::of_groups(&tables, &columns);
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))

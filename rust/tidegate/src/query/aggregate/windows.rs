@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use arrow_schema::{DataType, Field};
-use tidegate_operators::aggregate::{Calendar, CalendarUnit, Windows as WindowSlices};
+use tidegate_operators::aggregate::{Calendar, CalendarUnit, WindowStep, Windows as WindowSlices};
 
 use super::listed::WindowTable;
 use crate::columns::duration::{CalendarLength, clock_text};
@@ -67,6 +67,11 @@ pub struct SlidingArguments {
     /// The time from the start of one window to the start of the next. `None` means the window
     /// size.
     pub advance: Option<Length>,
+    /// The difference between the sizes of windows that begin at the same time, the largest of which
+    /// is `size`. `None` means that all windows have this size.
+    pub step: Option<Length>,
+    /// Whether windows contain their ends instead of their starts.
+    pub is_closed_right: bool,
     /// The start of the windows, relative to the epoch.
     pub offset: Length,
     /// The time zone of calendar units. `None` means the time zone of the time column.
@@ -84,6 +89,8 @@ impl Windows {
         Windows::Sliding(Box::new(SlidingArguments {
             size,
             advance,
+            step: None,
+            is_closed_right: false,
             offset,
             zone: None,
             week_start: None,
@@ -120,7 +127,7 @@ impl Weekday {
 /// Sliding windows whose lengths fit the time columns.
 #[derive(Clone, Debug)]
 pub(crate) enum SlidingWindows {
-    Fixed { size: Bound, advance: Option<Bound>, offset: Bound },
+    Fixed { size: Bound, advance: Option<Bound>, step: Option<Bound>, offset: Bound },
     Calendar(CalendarWindows),
 }
 
@@ -130,11 +137,19 @@ pub(crate) struct CalendarWindows {
     unit: CalendarUnit,
     size: i64,
     advance: i64,
+    step: Option<CalendarStep>,
     offset: i64,
     /// The local time at which units begin, in nanoseconds after midnight.
     shift: i128,
     /// `None` for dates, which have no time zone.
     zone: Option<Zone>,
+}
+
+/// The difference between the sizes of windows that begin at the same time.
+#[derive(Clone, Copy, Debug)]
+enum CalendarStep {
+    Clock(Bound),
+    Units(CalendarUnit, i64),
 }
 
 /// The kind of a time column, with its time zones.
@@ -170,6 +185,12 @@ impl SlidingArguments {
     /// Determines whether the windows consist of calendar units, given the time columns.
     pub(crate) fn of_times(&self, fields: &[&Field]) -> Result<SlidingWindows> {
         let kind = TimeKind::of(fields);
+        if self.step.is_some() && self.advance.is_some() {
+            return Err(Error::argument(
+                "step cannot be combined with advance, because windows that grow by a step are \
+                 adjacent; leave one out",
+            ));
+        }
         let has_units = [Some(self.size), self.advance]
             .iter()
             .any(|one| matches!(one, Some(Length::Calendar(_))));
@@ -257,6 +278,7 @@ impl SlidingArguments {
         Ok(SlidingWindows::Fixed {
             size: fixed("size", self.size)?,
             advance: self.advance.map(|advance| fixed("advance", advance)).transpose()?,
+            step: self.step.map(|step| fixed("step", step)).transpose()?,
             offset: fixed("offset", self.offset)?,
         })
     }
@@ -284,7 +306,29 @@ impl SlidingArguments {
             if in_weeks { self.week_start.unwrap_or(Weekday::Monday).days_from_epoch() } else { 0 };
         let (offset, shift) = self.offset_in(unit)?;
         let offset = i64::try_from(offset + i128::from(aligned)).map_err(|_| beyond("offset"))?;
-        Ok(SlidingWindows::Calendar(CalendarWindows { unit, size, advance, offset, shift, zone }))
+        let step = self.step.map(|step| self.step_in(step, unit)).transpose()?;
+        let windows = CalendarWindows { unit, size, advance, step, offset, shift, zone };
+        Ok(SlidingWindows::Calendar(windows))
+    }
+
+    /// Returns the step of windows whose size counts these units.
+    fn step_in(&self, step: Length, unit: CalendarUnit) -> Result<CalendarStep> {
+        let Length::Calendar(_) = step else {
+            let clock = step.fixed().ok_or_else(|| beyond("step"))?;
+            return match clock {
+                Bound::Steps(steps) => Err(Error::argument(format!(
+                    "step is the integer {steps}, but the windows are calendar units; give step a \
+                     unit, as in \"{steps}h\""
+                ))),
+                Bound::Nanoseconds(_) => Ok(CalendarStep::Clock(clock)),
+            };
+        };
+        match (units("step", step)?, unit) {
+            ((CalendarUnit::Month, _), CalendarUnit::Day) => Err(Error::argument(
+                "step counts months, but size counts days; give step in days, or size in months",
+            )),
+            ((of_step, count), _) => Ok(CalendarStep::Units(of_step, count)),
+        }
     }
 
     /// Returns the offset in whole units, and the remaining nanoseconds.
@@ -380,6 +424,10 @@ fn beyond(name: &str) -> Error {
     Error::argument(format!("{name} does not fit 64 bits; choose a shorter length"))
 }
 
+fn longer_step() -> Error {
+    Error::argument("step must not be longer than size; choose a shorter step, or leave it out")
+}
+
 fn unit_name(unit: CalendarUnit) -> &'static str {
     match unit {
         CalendarUnit::Day => "days",
@@ -422,11 +470,18 @@ impl SlidingWindows {
     /// Returns the windows in steps of the time unit.
     pub(crate) fn in_steps(&self, unit: Unit) -> Result<WindowSlices> {
         match self {
-            SlidingWindows::Fixed { size, advance, offset } => {
+            SlidingWindows::Fixed { size, advance, step, offset } => {
                 let size = positive("size", *size, unit)?;
                 let advance =
                     advance.map_or(Ok(size), |advance| positive("advance", advance, unit))?;
-                Ok(WindowSlices::new(size, advance, time::steps("offset", *offset, unit)?))
+                let windows =
+                    WindowSlices::new(size, advance, time::steps("offset", *offset, unit)?);
+                let Some(step) = step else { return Ok(windows) };
+                let step = positive("step", *step, unit)?;
+                if step > size {
+                    return Err(longer_step());
+                }
+                Ok(windows.growing_by(WindowStep::Time(step)))
             }
             SlidingWindows::Calendar(windows) => windows.in_steps(unit),
         }
@@ -442,8 +497,11 @@ impl SlidingWindows {
     /// identifies them in snapshots that were written before calendar units existed.
     fn identity(&self) -> String {
         match self {
-            SlidingWindows::Fixed { size, advance, offset } => {
-                format!("Sliding {{ size: {size:?}, advance: {advance:?}, offset: {offset:?} }}")
+            SlidingWindows::Fixed { size, advance, step, offset } => {
+                let step = step.map_or(String::new(), |step| format!(", step: {step:?}"));
+                format!(
+                    "Sliding {{ size: {size:?}, advance: {advance:?}, offset: {offset:?}{step} }}"
+                )
             }
             SlidingWindows::Calendar(windows) => windows.identity(),
         }
@@ -483,20 +541,47 @@ impl SlidingWindows {
 impl CalendarWindows {
     fn in_steps(&self, unit: Unit) -> Result<WindowSlices> {
         let shift = time::steps("offset", Bound::Nanoseconds(self.shift), unit)?;
-        let Unit::Nanoseconds(step) = unit else { unreachable!("integers have no calendar") };
+        let Unit::Nanoseconds(tick) = unit else { unreachable!("integers have no calendar") };
         let offsets = self.zone.as_ref().map(|zone| zone.offsets.clone());
-        let calendar = Calendar::new(self.unit, DAY / step, shift, offsets);
-        Ok(WindowSlices::of_calendar(self.size, self.advance, self.offset, calendar))
+        let calendar = Calendar::new(self.unit, DAY / tick, shift, offsets);
+        let windows =
+            WindowSlices::of_calendar(self.size, self.advance, self.offset, calendar.clone());
+        let step = match self.step {
+            None => return Ok(windows),
+            Some(CalendarStep::Clock(clock)) => WindowStep::Time(positive("step", clock, unit)?),
+            Some(CalendarStep::Units(of_step, count)) if of_step == self.unit => {
+                WindowStep::Units(count, calendar)
+            }
+            Some(CalendarStep::Units(of_step, count)) => {
+                let zone = self.zone.as_ref().map(|zone| zone.offsets.clone());
+                WindowStep::Units(count, Calendar::new(of_step, DAY / tick, shift, zone))
+            }
+        };
+        let is_longer = match &step {
+            WindowStep::Time(length) => *length > windows.longest(),
+            WindowStep::Units(count, of) if of.unit() == self.unit => *count > self.size,
+            WindowStep::Units(count, _) => *count > self.size.saturating_mul(31),
+        };
+        if is_longer { Err(longer_step()) } else { Ok(windows.growing_by(step)) }
     }
 
     fn identity(&self) -> String {
-        let CalendarWindows { unit, size, advance, offset, shift, zone } = self;
+        let CalendarWindows { unit, size, advance, step, offset, shift, zone } = self;
+        let step = match step {
+            None => String::new(),
+            Some(CalendarStep::Clock(clock)) => format!(", growing by {clock:?}"),
+            Some(CalendarStep::Units(unit, count)) => {
+                format!(", growing by {count} {}", unit_name(*unit))
+            }
+        };
         let zone = zone.as_ref().map_or("none".to_owned(), |zone| {
             format!("{} with rules {:016x}", zone.name, zone.fingerprint())
         });
         let offset = offset.rem_euclid(*advance);
         let unit = unit_name(*unit);
-        format!("{size} {unit} every {advance} from {offset}, after {shift} ns, in zone {zone}")
+        format!(
+            "{size} {unit} every {advance} from {offset}, after {shift} ns, in zone {zone}{step}"
+        )
     }
 }
 

@@ -292,7 +292,10 @@ impl Tactic for AggregateTactic {
         self.is_half_done = true;
         match (rest, common.intake.watermark()) {
             (Rest::End, _) => self.windows.finish(&common.driver)?,
-            (_, Some(watermark)) => self.windows.advance(watermark, &common.driver)?,
+            (_, Some(watermark)) => {
+                let watermark = watermark.saturating_sub(self.plan.span.behind());
+                self.windows.advance(watermark, &common.driver)?;
+            }
             (_, None) => {}
         }
         self.is_half_done = false;

@@ -210,7 +210,9 @@ impl TableJob for WindowJob {
         match (now, &self.span) {
             (None, _) => self.clear(),
             (Some(now), WindowSpan::Windows(windows)) => {
-                self.drop_before(windows.first_time_of_open(now));
+                let behind = windows.behind();
+                let first = windows.first_time_of_open(now.saturating_sub(behind));
+                self.drop_before(first.saturating_add(behind));
             }
             (Some(now), WindowSpan::Listed(windows)) => {
                 self.drop_before(windows.first_time_of_open(now));
@@ -337,7 +339,8 @@ impl WindowJob {
             (Some(first), Some(now), WindowSpan::Windows(windows)) => {
                 // The windows up to the last check have been emitted.
                 let after = settled.flatten().map_or(first, |settled| settled.max(first));
-                windows.end_between(after, now)
+                let passed = |ts: i64| ts.saturating_sub(windows.behind());
+                windows.end_between(passed(after), passed(now))
             }
         }
     }
@@ -355,7 +358,8 @@ impl WindowJob {
         let tables =
             names.iter().zip(&self.sources).map(|(name, rows)| rows.table(name, rows.len()));
         let tables = tables.collect::<Result<Vec<_>>>()?;
-        let ends = Ends { after: settled.flatten(), upto: now };
+        let passed = |now: i64| now.saturating_sub(self.span.behind());
+        let ends = Ends { after: settled.flatten().map(passed), upto: now.map(passed) };
         let is_session = matches!(self.span, WindowSpan::Sessions(_));
         let note = |page: &Page| if is_session { ends_and_keys(page) } else { Vec::new() };
         let parts = self.query.run_on(driver, tables, ends, Some(&common.faults), note)?;

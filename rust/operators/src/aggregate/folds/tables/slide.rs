@@ -46,7 +46,7 @@ const TASK_ROWS: u128 = 1 << 16;
 #[derive(Clone, Debug)]
 pub(in crate::aggregate) struct Piece {
     windows: Range<Slice>,
-    /// The start of the next block.
+    /// The slice at which suffixes end and prefixes start.
     end: Slice,
 }
 
@@ -100,8 +100,9 @@ impl<'a> CellSlices<'a> {
         let mut blocks: Vec<i64> = Vec::new();
         for (_, cells) in &self.all {
             let block = cells.slice.div_euclid(length);
-            // A window that begins in the previous block can extend into this one.
-            blocks.extend((length > 1).then(|| block - 1).into_iter().chain([block]));
+            // A window that begins in the previous block can extend into this one, unless it grows.
+            let extends = length > 1 && !windows.grow();
+            blocks.extend(extends.then(|| block - 1).into_iter().chain([block]));
         }
         blocks.sort_unstable();
         blocks.dedup();
@@ -113,7 +114,13 @@ impl<'a> CellSlices<'a> {
                 slice.clamp(Slice::MIN.into(), Slice::MAX.into()) as Slice
             };
             let (start, end) = (border(block), border(block + 1));
-            let cells = self.cells(start..end.saturating_add(length));
+            let most = if windows.grow() { end } else { end.saturating_add(length) };
+            let cells = self.cells(start..most);
+            // Windows that grow are the prefixes of a block, without suffixes of the previous block.
+            let (start, end, next) = match windows.grow() {
+                true => (start.saturating_sub(length - 1), start.saturating_add(1), start),
+                false => (start, end, end),
+            };
             let count = (length + stride - 1) / stride;
             let rows = count as u128 * cells.min(key_count) as u128;
             // Each piece folds the cells of both blocks. This cost should be small compared to the
@@ -134,7 +141,7 @@ impl<'a> CellSlices<'a> {
                 if first >= begin.end {
                     continue;
                 }
-                let piece = Piece { windows: begin, end };
+                let piece = Piece { windows: begin, end: next };
                 task.rows += piece.most_windows(stride) * cells.min(key_count) as u128;
                 task.pieces.push(piece);
                 if task.rows >= TASK_ROWS {
@@ -225,8 +232,8 @@ impl CellBlock {
         scratch: &mut Scratch,
     ) -> Self {
         let last = (piece.windows.end - 1).div_euclid(windows.stride()) * windows.stride();
-        let range =
-            slices.place(piece.windows.start)..slices.place(last.saturating_add(windows.length()));
+        let first = if windows.grow() { piece.end } else { piece.windows.start };
+        let range = slices.place(first)..slices.place(last.saturating_add(windows.length()));
         let suffix = slices.place(piece.end) - range.start;
         let cells = || slices.all[range.clone()].iter();
         let keys_of =

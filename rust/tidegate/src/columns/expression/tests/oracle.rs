@@ -380,6 +380,7 @@ struct Row<'a> {
 impl Row<'_> {
     fn value(&self, expr: &Expr) -> Outcome {
         match expr {
+            Expr::Field(..) => unreachable!("the tables have no structs"),
             Expr::Column(side, name) => {
                 let cells = if *side == Origin::Left { self.left } else { self.right };
                 let column =
