@@ -237,8 +237,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             data, not a DataFrame. One task then processes all rows of a key. It is not available
             for streams.
         empty: Whether the result contains windows without rows, and what functions return for
-            them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
-            not available for streams.
+            them, as in `tidegate.aggregate`. By default, one task then processes all rows of a key.
+            With `parallelism`, rows can be divided by time. A second shuffle then sends the windows
+            of a key to one task. `linear` is not available for streams.
         keep: How long windows continue after a key's last row, as in `tidegate.aggregate`. Required
             for streams with `empty`.
         start: The time from which every key has windows if `empty` is given, as in

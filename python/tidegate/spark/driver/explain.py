@@ -50,6 +50,7 @@ _FILTERS = (
 _OF_INDEX = "right rows with equal times are in the order of the index"
 _AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
+_FILLED = "a second shuffle sends the windows of a key to one task, which adds those without rows"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
@@ -300,26 +301,29 @@ def aggregate_described(plan: AggregatePlan) -> str:
     tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]
     query = AggregationQuery(**plan.aggregation.arguments, threads=threads)
     native = query.plan(tables).explanation
-    why = "a result depends on their order"
+    why, inner = "a result depends on their order", plan.with_rows
     if plan.aggregation.session is not None:
         why = "any of them can extend a session"
     elif plan.aggregation.windows is not None:
         why = "windows from a table can have any length"
     elif isinstance(plan.aggregation.size, RowCount):
         why = "windows count the rows of their key"
-    elif plan.aggregation.fills:
+    elif inner.aggregation.fills:
         why = "windows without rows depend on the other windows of their key"
     what = f"rows, because {why}"
-    if plan.combines:
+    if inner.combines:
         what = "aggregates per slice and key, computed where the rows are read"
     with recorded() as texts:
-        way = of_aggregation(plan)
+        way = of_aggregation(inner)
     if isinstance(way, Files):
         return files_described(way.plan, way=way)
     if isinstance(way, Streamed):
         return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
-    return "\n".join([native, sent, *_jobs(texts), *_shuffled(session, way.layout)])
+    lines = [native, sent, *_jobs(texts), *_shuffled(session, way.layout)]
+    if plan.fills_afterwards:
+        lines.append(f"  filled     {_FILLED}")
+    return "\n".join(lines)
 
 
 def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
