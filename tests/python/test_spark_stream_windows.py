@@ -2,6 +2,7 @@
 
 import sys
 
+import pyarrow as pa
 import pytest
 
 import tidegate
@@ -25,6 +26,18 @@ IN_SLICES = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v", where="
 SESSIONS = {"size": None, "advance": None, "session": "1500ms"}
 
 
+LISTED = pa.table(
+    {
+        "window_start": pa.array(
+            [1_700_000_000_000_000 + at * 3_000_000 for at in range(9)], pa.timestamp("us", "UTC")
+        ),
+        "window_end": pa.array(
+            [1_700_000_004_000_000 + at * 4_000_000 for at in range(9)], pa.timestamp("us", "UTC")
+        ),
+    }
+)
+
+
 @pytest.fixture(scope="module")
 def spark():
     session = start()
@@ -43,6 +56,7 @@ def spark():
         (IN_ORDER, {"size": "1d", "advance": None, "offset": "17h13min28s", "by": None}),
         (IN_SLICES, {"size": "1s", "advance": None, "empty": "last", "keep": "9s"}),
         (IN_ORDER, {"size": "1s", "advance": None, "by": None, "empty": "null", "keep": "9s"}),
+        (IN_SLICES, {"size": None, "advance": None, "windows": LISTED}),
         *more(
             (IN_ORDER, {}),
             (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),

@@ -55,7 +55,7 @@ def planned(query: RollingQuery, table: object, target: Target, scratch: str | N
     step = step_of(source.schema.field(query.on).type)
     times, columns = Times(query.on, query.on, step), tuple(plan.columns[0])
     size: object = query.arguments["size"]
-    length = None if isinstance(size, Rows) else _steps(query, source.schema)
+    length = None if isinstance(size, Rows) else window_length(query, source.schema)
 
     def access(cut: Integers) -> list[Access]:
         if length is None:
@@ -78,8 +78,8 @@ def planned(query: RollingQuery, table: object, target: Target, scratch: str | N
     return TaskPlan(call, cut, sides)
 
 
-def _steps(query: RollingQuery, schema: pa.Schema) -> int:
-    """Return the length of windows in the unit of times."""
+def window_length(query: RollingQuery, schema: pa.Schema) -> int:
+    """Return the length of time-based windows in the unit of times."""
     size = query.arguments["size"]
     join = _tidegate.interval_join_query(on=query.on, lower=None, upper=size, columns=[])
     time = join.plan(schema, schema).time

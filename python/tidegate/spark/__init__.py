@@ -115,8 +115,10 @@ from typing import TYPE_CHECKING, Any, cast
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
+from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
+from tidegate.spark.plan.rolling import RollingPlan
 from tidegate.spark.plan.session import wanted
 from tidegate.spark.rolling_windows import rolling
 
@@ -375,10 +377,10 @@ def explain(
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
-            `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join` or
-            `tidegate.spark.aggregate`.
-        *inputs: The inputs of the function: both sides of a join, or the `streams` of an
-            aggregation.
+            `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join`,
+            `tidegate.spark.aggregate` or `tidegate.spark.rolling`.
+        *inputs: The inputs of the function: both sides of a join, the `streams` of an aggregation,
+            or the `table` of rolling windows.
         **arguments: The other arguments of the function.
 
     Returns:
@@ -397,15 +399,18 @@ def explain(
           divided    right is sent in full to every task, 1,000 rows
           placed     left rows stay in their partitions
     """
-    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate)
+    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate, rolling)
     if function not in known:
         message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
-        message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
+        message += "tidegate.spark.overlap_join, tidegate.spark.aggregate or "
+        message += f"tidegate.spark.rolling, got {function!r}"
         raise TypeError(message)
     # `bind` rejects unknown arguments and reports the names of missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
+    if function is rolling:
+        return rolling_described(RollingPlan.of(*call.args, **call.kwargs))
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
     if function is aggregate:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import FilePlan
     from tidegate.spark.plan.indexed import IndexPlan
     from tidegate.spark.plan.join import Plan
+    from tidegate.spark.plan.rolling import RollingPlan
 
 
 _PARTIAL = "right rows that match all left rows of a slice are sent as one row per key"
@@ -326,14 +327,30 @@ def aggregate_described(plan: AggregatePlan) -> str:
     return "\n".join(lines)
 
 
+def rolling_streamed(plan: RollingPlan, layout: Layout) -> list[str]:
+    """Describe rolling windows of a stream."""
+    return [
+        f"  sent       rows: {', '.join(plan.sent)}",
+        f"  divided    {_division(layout, 'time')}",
+        *_tasks(plan.table.sparkSession, layout),
+        "  ties       rows with equal times are ordered by value",
+        f"  kept       rows that later windows may contain, {_STORES}",
+        "  emitted    once the watermark of the batch has passed a row",
+        f"  late rows  {_late(plan.late_as)}",
+        *_hot_keys(layout, None),
+        f"  reports    {_TELLS.format('rolling')}",
+    ]
+
+
 def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
     what = "aggregates by slice of time and key" if plan.combines else "rows"
+    end = "the last row" if isinstance(plan.aggregation.size, RowCount) else "the end"
     return [
         f"  sent       rows: {', '.join(plan.sent)}",
         f"  divided    {_division(layout, 'time')}",
         *_tasks(plan.frames[0].sparkSession, layout),
         f"  kept       {what}, {_STORES}",
-        "  emitted    once the watermark of the batch has passed the end of a window",
+        f"  emitted    once the watermark of the batch has passed {end} of a window",
         f"  late rows  {_late(plan.late_as)}",
         *_hot_keys(layout, "'time'" if not plan.is_whole else None),
         f"  reports    {_TELLS.format('aggregate')}",

@@ -96,7 +96,7 @@ class AggregatePlan:
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
         listed = windows_table(windows)
-        _check_whole(frames, size, listed, parallelism)
+        _check_whole(size, listed, parallelism)
         if empty not in (None, "skip"):
             _check_fill(frames, parallelism)
         if not isinstance(aggs, Mapping):
@@ -378,17 +378,11 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
 
 
-def _check_whole(
-    frames: Sequence[DataFrame], size: object, listed: pa.Table | None, parallelism: str
-) -> None:
+def _check_whole(size: object, listed: pa.Table | None, parallelism: str) -> None:
     """Reject row-based windows and windows listed in a table if rows are divided by time."""
     if not isinstance(size, Rows) and listed is None:
         return
     name = "size" if listed is None else "windows"
-    if any(frame.isStreaming for frame in frames):
-        message = f"{name}: streams on Spark have windows of equal length in time; give a "
-        message += 'duration, such as size="5m", or use tidegate.Aggregate'
-        raise tidegate.TidegateError(message)
     if parallelism not in {"auto", "key", "files"}:
         message = f"parallelism {parallelism!r} divides time into slices, "
         message += f"but {name} needs all rows of a key in one task; choose 'key' or 'files'"

@@ -179,7 +179,8 @@ class AggregateTask:
 class FillTask:
     """Adds windows without rows to a Spark partition. Instances are sent to the workers.
 
-    The partition contains all windows with rows of its keys. `rows` is the schema of the rows that were aggregated.
+    The partition contains all windows with rows of its keys. `rows` is the schema of the rows that
+    were aggregated.
     """
 
     aggregation: Aggregation
