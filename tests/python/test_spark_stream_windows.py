@@ -17,6 +17,7 @@ import streaming
 import tidegate.spark
 from cases import more, of_campaigns
 from spark_session import settings, start
+from tidegate.spark.worker.aggregate import in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -77,6 +78,22 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
     if "d" in (native.get("size") or ""):
         native["zone"] = "America/New_York"
     streaming.check_windows(tmp_path, found, aggs=aggs, **native)
+
+
+def test_complete_windows_of_rows_are_emitted(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=12)
+    query = {"on": "ts", "by": "k", "size": tidegate.rows(3), "aggs": IN_ORDER}
+    left, _ = streaming.read(spark, tmp_path)
+    text = tidegate.spark.explain(tidegate.spark.aggregate, left, **query, partitions=2)
+    assert "emitted    once the watermark of the batch has passed the last row of a win" in text
+    found = streaming.Sink(tmp_path).drain(tidegate.spark.aggregate(left, **query, partitions=2))
+    [used] = streaming.on_time(tmp_path, "left")
+    expected = tidegate.aggregate(in_order(used, "ts", days=False), **query)
+    wanted = [row for row in expected.to_pylist() if row["n"] == 3]
+    # The row that moves the watermark has no key.
+    rows = [row for row in found.to_pylist() if row["last"] != streaming.END]
+    assert sorted(map(repr, map(dict.values, rows))) == sorted(map(repr, map(dict.values, wanted)))
+    assert len(rows) > 5
 
 
 # `test_spark_cluster.py` kills the executor of an aggregation, with its workers.

@@ -222,8 +222,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
             "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
-            without `zone`. `tidegate.rows(n)` specifies a number of rows with the same key, and is
-            available for tables only. One task then processes all rows of a key.
+            without `zone`. `tidegate.rows(n)` specifies a number of rows with the same key. One
+            task then processes all rows of a key, unless tasks read files. A stream returns only
+            complete windows.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         offset: The shift of window starts relative to 1970-01-01T00:00 UTC, or to 0 for integers.
@@ -236,8 +237,8 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             aggregates and, if a function needs all values, the session's rows.
         windows: A table with the columns `window_start` and `window_end`, and optionally key
             columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
-            data, not a DataFrame. One task then processes all rows of a key. It is not available
-            for streams.
+            data, not a DataFrame. One task then processes all rows of a key, unless tasks read
+            files.
         empty: Whether the result contains windows without rows, and what functions return for
             them, as in `tidegate.aggregate`. By default, one task then processes all rows of a key.
             With `parallelism`, rows can be divided by time. A second shuffle then sends the windows
