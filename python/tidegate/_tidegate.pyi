@@ -3184,8 +3184,45 @@ class AggregationQuery:
     def plan(self, streams: Streams | Sequence[pa.Schema | InputRows | Index]) -> AggregationPlan:
         """Return the plan for streams with these columns. No rows are read."""
 
-    def table(self, streams: Streams | Sequence[InputRows | Index]) -> pa.Table:
-        """Aggregate streams of Arrow data."""
+    def table(
+        self,
+        streams: Streams | Sequence[InputRows | Index],
+        *,
+        ordinals: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """Aggregate streams of Arrow data.
+
+        `ordinals` is for a part of the rows with row-based windows. For each row in merged order,
+        it contains the number of earlier rows with the same key, including rows that are not in the
+        part. Only windows that begin with a row of the part are returned.
+        """
+
+    def filled(
+        self,
+        windows: Table,
+        streams: Sequence[pa.Schema | Table],
+        *,
+        first: int = ...,
+        last: int = ...,
+    ) -> pa.Table:
+        """Add the windows without rows that `empty` requests to the windows with rows.
+
+        Example:
+            >>> from tidegate._tidegate import AggregationQuery
+            >>> query = AggregationQuery(on="ts", size=5, aggs={"n": tg.agg.count()})
+            >>> windows = query.table(trades)
+            >>> windows["window_start"].to_pylist()
+            [10, 20, 30]
+            >>> query.replace(empty="null").filled(windows, [trades])["window_start"].to_pylist()
+            [10, 15, 20, 25, 30]
+
+        Args:
+            windows: Results of the same query without `empty`, in any order.
+            streams: The schemas of the streams.
+            first: The earliest start of the windows to return, in the finest unit of the time
+                columns.
+            last: The latest start of these windows.
+        """
 
     def operator(
         self,

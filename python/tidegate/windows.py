@@ -10,7 +10,8 @@ from tidegate._tidegate import TidegateError
 
 __all__ = ["Rows", "rows"]
 
-_MOST = 2**32
+MOST = 2**32
+"""The largest number of rows in a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def rows(count: SupportsIndex) -> Rows:
         message = f"rows: expected an integer, got {count!r}"
         raise TypeError(message)
     number = operator.index(count)
-    if not 1 <= number <= _MOST:
-        message = f"rows: expected a number of rows from 1 to {_MOST}, got {number}"
+    if not 1 <= number <= MOST:
+        message = f"rows: expected a number of rows from 1 to {MOST}, got {number}"
         raise TidegateError(message)
     return Rows(number)

@@ -202,8 +202,6 @@ def test_files_and_the_command(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert pq.read_table(out).to_pylist() == wanted.to_pylist()
-    with pytest.raises(TidegateError, match="empty: a task does not know the rows in other slices"):
-        tg.tasks(tg.aggregate, path, **query, empty="null", target=500)
 
 
 ROWS = table(campaign.rng("refused"), 3, 30)

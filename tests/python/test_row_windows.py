@@ -198,10 +198,3 @@ def test_wrong_arguments_are_explained(changes: dict[str, Any], words: str) -> N
     with pytest.raises(TidegateError) as caught:
         aggregate(pa.table({"ts": [1]}), **query)
     assert words in str(caught.value)
-
-
-def test_tasks_refuse_windows_of_rows(tmp_path: Any) -> None:
-    path = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"ts": [1, 2]}), path)
-    with pytest.raises(TidegateError, match="size: a task does not know how many rows"):
-        tg.tasks(aggregate, path, on="ts", size=tg.rows(2), aggs={"n": agg.count()})

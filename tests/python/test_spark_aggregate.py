@@ -1,6 +1,7 @@
 """Aggregates of DataFrames: the rows of the native call, however they are divided and sent."""
 
 import datetime as dt
+import functools
 from collections import Counter
 
 import numpy as np
@@ -211,7 +212,11 @@ def test_calendar_windows(spark, aggs, windows, parallelism):
     aggs=[COMBINED, ORDERED],
     arguments=[
         {"by": "key", "empty": "null", "parallelism": "key"},
-        {"by": ["key", "name"], "empty": "last", "keep": "90s"},
+        {"by": ["key", "name"], "empty": "last", "keep": "90s", "parallelism": "hybrid"},
+        *more(
+            {"by": "key", "empty": {"mean": "linear"}, "parallelism": "time"},
+            {"by": ["key", "name"], "empty": "last", "keep": "90s"},
+        ),
         *more({"empty": "last"}),
     ],
 )
@@ -241,14 +246,14 @@ def test_expressions_in_functions(spark, parallelism):
     same(spark, [rows(12)], by="key", aggs=whole, **WINDOWS, **division)
 
 
-def test_windows_without_rows_need_all_rows_of_their_key(spark):
+def test_a_plan_shows_the_shuffle_of_windows_without_rows(spark):
     frame = shuffled(spark, rows(1), 1)
     query = {"on": "ts", "size": "9s", "by": "key", "aggs": COMBINED, "empty": "null"}
-    for parallelism in ("time", "hybrid", "files"):
-        with pytest.raises(
-            tidegate.TidegateError, match="depend on the other windows of their key"
-        ):
-            tidegate.spark.aggregate(frame, **query, parallelism=parallelism)
+    explain = functools.partial(tidegate.spark.explain, tidegate.spark.aggregate, frame, **query)
+    shown = explain(parallelism="time")
+    assert "\n  sent       aggregates per slice and key" in shown
+    assert "\n  filled     a second shuffle sends the windows of a key to one task" in shown
+    assert "filled     a second" not in explain(parallelism="key")
 
 
 def test_windows_from_a_table(spark):
@@ -269,7 +274,9 @@ def test_windows_of_rows(spark):
     same(spark, tables, on="ts", **windows, by="key", aggs=COMBINED | ORDERED)
     frame = spark.createDataFrame(rows(23).to_pandas())
     query = {"on": "ts", **windows, "aggs": COMBINED}
-    with pytest.raises(tidegate.TidegateError, match="all rows of a key in one task; choose 'key'"):
+    with pytest.raises(
+        tidegate.TidegateError, match="all rows of a key in one task; choose 'key' or"
+    ):
         tidegate.spark.aggregate(frame, **query, parallelism="time")
 
 

@@ -412,6 +412,10 @@ DISTANT = {
         tg.aggregate,
         {"on": "ts", "by": "k", "session": 9, "aggs": {"n": tg.agg.count()}},
     ),
+    "filled": (
+        tg.aggregate,
+        {"on": "ts", "by": "k", "size": 2, "empty": "null", "aggs": {"n": tg.agg.count()}},
+    ),
 }
 
 
@@ -439,6 +443,16 @@ def test_dataframes_whose_rows_have_no_order_need_no_preparations(spark, folders
     with pytest.raises(tg.TidegateError, match="DataFrames have no order; give the paths of the"):
         call(parallelism="files")
     assert digest(call().toArrow()) == digest(tg.asof_join(*folders, on="ts", by="k"))
+    # Windows without rows do not depend on the order of rows, but row-based windows do.
+    query = {"on": "ts", "by": "k", "aggs": {"n": tg.agg.count()}}
+    call = functools.partial(
+        tidegate.spark.aggregate, frames[0], **query, partitions=5, parallelism="files"
+    )
+    same(call(size=2, empty="null"), tg.aggregate(folders[0], **query, size=2, empty="null"))
+    listed = pa.table({"window_start": [5, 40], "window_end": [50, 60]})
+    same(call(windows=listed), tg.aggregate(folders[0], **query, windows=listed))
+    with pytest.raises(tg.TidegateError, match="DataFrames have no order; give the paths of the"):
+        call(size=tg.rows(2))
     with pytest.raises(TypeError, match="scratch: expected the path of a folder, got 5"):
         tidegate.spark.asof_join(*folders, on="ts", scratch=5)
 

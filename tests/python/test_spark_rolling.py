@@ -7,9 +7,11 @@ import pytest
 
 import campaign
 import spark_session
+import streaming
 import tidegate
 import tidegate.spark
 from tidegate import agg
+from tidegate.spark.worker.aggregate import in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -65,8 +67,45 @@ def test_what_is_refused(spark):
         tidegate.spark.rolling(frame, on="ts", by="k", size="9s", aggs=AGGS)
     with pytest.raises(TypeError, match="table"):
         tidegate.spark.rolling(rows(3), on="ts", size="9s", aggs=AGGS)
+    with pytest.raises(tidegate.TidegateError, match="late_as: a call on tables has no late rows"):
+        tidegate.spark.rolling(frame, on="ts", size="9s", aggs=AGGS, late_as="late")
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(tidegate.TidegateError, match=r"use tidegate\.Rolling"):
+    with pytest.raises(tidegate.TidegateError, match="table: column 'timestamp' has no watermark"):
         tidegate.spark.rolling(stream, on="timestamp", size="9s", aggs={"n": agg.count()})
     with pytest.raises(TypeError, match=r"write tidegate\.spark\.rolling\(\.\.\.\)"):
         tidegate.rolling(frame, on="ts", size="9s", aggs=AGGS)
+
+
+STREAMED = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v")}
+
+
+@pytest.mark.parametrize("size", ["4s", tidegate.rows(3)])
+def test_streams_return_the_rows_of_tables(spark, tmp_path, size):
+    pytest.importorskip("google.protobuf", reason="Spark's stateful operators need protobuf")
+    streaming.write(tmp_path, 2, seed=5)
+    query = {"on": "ts", "by": "k", "size": size, "aggs": STREAMED}
+    with spark_session.settings(spark, **streaming.STORE):
+        left, _ = streaming.read(spark, tmp_path)
+        call = {**query, "late_as": "late", "partitions": 2}
+        text = tidegate.spark.explain(tidegate.spark.rolling, left, **call)
+        assert "emitted    once the watermark of the batch has passed a row" in text
+        assert "late rows  marked in column 'late'" in text
+        found = streaming.Sink(tmp_path).drain(tidegate.spark.rolling(left, **call)).to_pylist()
+    [used] = streaming.on_time(tmp_path, "left")
+    late = [row for row in found if row["late"]]
+    assert {(row["n"], row["mean"], row["last"]) for row in late} == {(None, None, None)}
+    wanted = tidegate.rolling(in_order(used, "ts", days=False), **query).to_pylist()
+    rows = [row for row in found if not row.pop("late") and row["v"] != streaming.END]
+    assert Counter(map(repr, map(dict.values, rows))) == Counter(
+        map(repr, map(dict.values, wanted))
+    )
+    assert len(rows) > 20
+
+
+def test_a_plan_shows_how_a_table_is_divided(spark):
+    frame = spark.createDataFrame(rows(3))
+    query = {"on": "ts", "size": "9s", "aggs": {"n": agg.count()}}
+    text = tidegate.spark.explain(tidegate.spark.rolling, frame, by="key", **query)
+    assert "divided    by key; one task processes all rows of a key" in text
+    text = tidegate.spark.explain(tidegate.spark.rolling, frame, **query)
+    assert "divided    not at all, because there is no key" in text

@@ -2,6 +2,7 @@
 
 import sys
 
+import pyarrow as pa
 import pytest
 
 import tidegate
@@ -16,6 +17,7 @@ import streaming
 import tidegate.spark
 from cases import more, of_campaigns
 from spark_session import settings, start
+from tidegate.spark.worker.aggregate import in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -23,6 +25,18 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 IN_ORDER = {"n": agg.count(), "mean": agg.mean("v"), "last": agg.last("v", where="v > 3")}
 IN_SLICES = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v", where="v > 30")}
 SESSIONS = {"size": None, "advance": None, "session": "1500ms"}
+
+
+LISTED = pa.table(
+    {
+        "window_start": pa.array(
+            [1_700_000_000_000_000 + at * 3_000_000 for at in range(9)], pa.timestamp("us", "UTC")
+        ),
+        "window_end": pa.array(
+            [1_700_000_004_000_000 + at * 4_000_000 for at in range(9)], pa.timestamp("us", "UTC")
+        ),
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +57,7 @@ def spark():
         (IN_ORDER, {"size": "1d", "advance": None, "offset": "17h13min28s", "by": None}),
         (IN_SLICES, {"size": "1s", "advance": None, "empty": "last", "keep": "9s"}),
         (IN_ORDER, {"size": "1s", "advance": None, "by": None, "empty": "null", "keep": "9s"}),
+        (IN_SLICES, {"size": None, "advance": None, "windows": LISTED}),
         *more(
             (IN_ORDER, {}),
             (IN_ORDER, {"by": ["k", "v"], "advance": "10s"}),
@@ -63,6 +78,22 @@ def test_rows_are_those_of_the_aggregation_of_tables(spark, tmp_path, aggs, chan
     if "d" in (native.get("size") or ""):
         native["zone"] = "America/New_York"
     streaming.check_windows(tmp_path, found, aggs=aggs, **native)
+
+
+def test_complete_windows_of_rows_are_emitted(spark, tmp_path):
+    streaming.write(tmp_path, 2, seed=12)
+    query = {"on": "ts", "by": "k", "size": tidegate.rows(3), "aggs": IN_ORDER}
+    left, _ = streaming.read(spark, tmp_path)
+    text = tidegate.spark.explain(tidegate.spark.aggregate, left, **query, partitions=2)
+    assert "emitted    once the watermark of the batch has passed the last row of a win" in text
+    found = streaming.Sink(tmp_path).drain(tidegate.spark.aggregate(left, **query, partitions=2))
+    [used] = streaming.on_time(tmp_path, "left")
+    expected = tidegate.aggregate(in_order(used, "ts", days=False), **query)
+    wanted = [row for row in expected.to_pylist() if row["n"] == 3]
+    # The row that moves the watermark has no key.
+    rows = [row for row in found.to_pylist() if row["last"] != streaming.END]
+    assert sorted(map(repr, map(dict.values, rows))) == sorted(map(repr, map(dict.values, wanted)))
+    assert len(rows) > 5
 
 
 # `test_spark_cluster.py` kills the executor of an aggregation, with its workers.

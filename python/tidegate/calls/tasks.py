@@ -18,6 +18,7 @@ from tidegate import _tidegate
 from tidegate.calls import functions
 from tidegate.calls.explain import JOINS, bound, of_index
 from tidegate.calls.index import Index, with_names_of
+from tidegate.calls.listed_windows import windows_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,12 +96,14 @@ def tasks(
 
     Args:
         function: `tidegate.interval_join`, `tidegate.asof_join`, `tidegate.band_join`,
-            `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`, or their
-            `_batches` forms. A band join or window join needs a time-based window, and an interval
-            join needs bounds that are the same for all rows. In an as-of join without a tolerance,
-            `where` may read columns of only one side, and is also evaluated for rows that are far
-            away in time. The task whose slice contains a session's first row returns the session,
-            and also reads its rows in later slices.
+            `tidegate.overlap_join`, `tidegate.window_join`, `tidegate.aggregate`,
+            `tidegate.rolling`, or their `_batches` forms. A band join or window join needs a
+            time-based window, and an interval join needs bounds that are the same for all rows. In
+            an as-of join without a tolerance, `where` may read columns of only one side, and is
+            also evaluated for rows that are far away in time. The task whose slice contains the
+            first row of a session or of a row-based window returns the window, and also reads its
+            rows in later slices. A window from a table belongs to the slice that contains its
+            start.
         *inputs: The function's inputs. They must be Parquet files: paths, folders, patterns or
             URLs, or a pyarrow dataset. If the footers do not contain the earliest and latest times
             of each row group, `tasks` reads the time columns of the files. The right side of a join
@@ -112,11 +115,12 @@ def tasks(
             string such as "1GB".
         scratch: The folder to which preparation steps write files: an existing folder that all
             processes can access, or a folder URL. As-of joins without a tolerance, joins with
-            `prevailing` and aggregations with `session` need this folder if they are divided into
-            more than one task. Other plans need it if many tasks would have to read the same row
-            groups. This happens if rows are not in time order, or if a few rows in an overlap join
-            are much longer than the others. Preparation steps then sort the rows in these row
-            groups. Each plan has its own subfolders, which you can delete once the tasks have run.
+            `prevailing`, aggregations with `session` or `empty`, and row-based windows need this
+            folder if they are divided into more than one task. Other plans need it if many tasks
+            would have to read the same row groups. This happens if rows are not in time order, or
+            if a few rows in an overlap join are much longer than the others. Preparation steps then
+            sort the rows in these row groups. Each plan has its own subfolders, which you can
+            delete once the tasks have run.
         **arguments: The function's other arguments. `threads` is the number of worker threads per
             task, 1 by default. `max_rows`, `memory_limit`, `lateness`, `progress` and `unit` do
             not apply to tasks.
@@ -139,7 +143,7 @@ def tasks(
     """
     # Imported late, because these import pyarrow.
     from tidegate.calls.inputs import elsewhere, listed, names  # noqa: PLC0415
-    from tidegate.slices import aggregation, indexed, join  # noqa: PLC0415
+    from tidegate.slices import aggregation, indexed, join, rolling  # noqa: PLC0415
 
     folder = None if scratch is None else os.fspath(scratch)
     size = _tidegate.byte_count("target", target)
@@ -161,17 +165,24 @@ def tasks(
         if isinstance(right, Index):
             return elsewhere(lambda: indexed.planned(query, left, right, size, of_index))
         return elsewhere(lambda: join.planned(query, left, right, size, folder))
-    if given["windows"] is not None:
-        message = "windows: tasks do not support a table of windows; call tidegate.aggregate with "
-        message += "memory_limit, which reads the files slice by slice"
-        raise _tidegate.TidegateError(message)
+    if function in ROLLING:
+        table = given.pop("table")
+        of_rolling = _tidegate.RollingQuery(**given)
+        return elsewhere(lambda: rolling.planned(of_rolling, table, size, folder))
+    given["windows"] = windows_table(given["windows"])
     streams = listed(given.pop("streams"))
     of_aggregation = _tidegate.AggregationQuery(**given)
     every = names(len(streams))
     return elsewhere(lambda: aggregation.planned(of_aggregation, streams, every, size, folder))
 
 
-FUNCTIONS = {*JOINS, functions.aggregate, functions.aggregate_batches}
+ROLLING = {functions.rolling, functions.rolling_batches}
+FUNCTIONS: set[Callable[..., Any]] = {
+    *JOINS,
+    *ROLLING,
+    functions.aggregate,
+    functions.aggregate_batches,
+}
 
 
 def _refused(function: object) -> TypeError:

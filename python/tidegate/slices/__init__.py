@@ -32,9 +32,17 @@ rows, and additional tasks process *layers* of longer rows.
 - `task.py`: reads a slice's rows; returns or writes a task's result.
 - `join.py`: plans and runs joins.
 - `indexed.py`: plans and runs joins whose right side is an index in a file.
-- `aggregation.py`: plans and runs windowed aggregations.
+- `aggregation.py`: plans windowed aggregations.
+- `windows.py`: aggregates the windows of a slice.
+- `sessions.py`: plans and runs session aggregations.
+- `row_windows.py`: plans and runs aggregations over row-based windows.
+- `listed.py`: divides windows from a table.
+- `filled.py`: adds windows without rows.
+- `rolling.py`: plans and runs rolling windows.
+- `key_rows.py`: counts the rows of each key, and carries the counts.
+- `window_rows.py`: finds the rows in each window.
 - `distant.py`: prepares joins in which matching rows may be any distance apart in time.
-- `carries.py`: carries one row per key into later or earlier slices.
-- `last_rows.py`: finds the first or last row for each key in a table.
+- `carries.py`: carries a fixed number of rows per key into later or earlier slices.
+- `last_rows.py`: finds the first or last rows for each key in a table.
 - `scratch.py`: files that preparation steps write.
 """

@@ -1,15 +1,16 @@
-"""Carries each key's last row into later slices, or its first row into earlier slices.
+"""Carries each key's last rows into later slices, or its first rows into earlier slices.
 
 A *carry* moves rows in one direction. Its preparation steps form a tree in which each node covers
-consecutive slices. A node's *total* contains one row per key: the last row, or the first row for a
-carry into earlier slices. A node's *entry* contains the merged totals of its preceding siblings:
+consecutive slices. A node's *total* contains a fixed number of rows per key, usually one: the last
+rows, or the first rows for a carry into earlier slices. A node's *entry* contains the merged totals
+of its preceding siblings:
 
     level 2   │            total             │        entry, total          │
     level 1   │ total │ entry, total │ ...   │ total │ entry, total │ ...   │
     slice k   └── reads the entries of the nodes that contain it
 
-Nodes have up to `FAN_IN` children. A slice therefore reads at most one file per level. Each file
-contains at most one row per key, regardless of the number of slices.
+Nodes have up to `FAN_IN` children. A slice therefore reads at most one file per level. The number
+of rows per key in a file does not depend on the number of slices.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ class Carry:
     schema: pa.Schema
     keys: tuple[str, ...]
     backwards: bool = False
-    """Whether each key's first row is carried into earlier slices. If so, nodes are numbered from
+    """Whether each key's first rows are carried into earlier slices. If so, nodes are numbered from
     the last slice to the first."""
 
     nulls: bool = False
     """Whether null counts as a key."""
+
+    most: int = 1
+    """The number of rows to carry for each key."""
 
     @property
     def levels(self) -> int:
@@ -113,7 +117,8 @@ class Carry:
             on: The time column; None if the rows are in time order.
         """
         times = None if on is None else places(rows.column(on), 1, nulls=LOWEST)
-        return last_rows(rows, self.keys, times, first=self.backwards, nulls=self.nulls)
+        first, nulls, most = self.backwards, self.nulls, self.most
+        return last_rows(rows, self.keys, times, first=first, nulls=nulls, most=most)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import tidegate
 from tidegate.slices.cuts import Reads, bytes_per_slice
 from tidegate.slices.footers import Source
 from tidegate.slices.plan import Call, Portions, TaskPlan
+from tidegate.slices.task import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,7 +178,7 @@ def _divided(groups: Groups, target: int) -> Reads:
 
 
 @dataclass(frozen=True)
-class IndexWork:
+class IndexWork(Work):
     """Joins left rows with the index in a file."""
 
     query: JoinQuery

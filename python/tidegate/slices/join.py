@@ -25,6 +25,7 @@ from tidegate.slices.layers import Access
 from tidegate.slices.overlaps import Overlaps
 from tidegate.slices.plan import Call, TaskPlan, plan_name
 from tidegate.slices.scratch import scratch_folder
+from tidegate.slices.task import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,7 @@ def _advice(function: str) -> str:
 
 
 @dataclass(frozen=True)
-class JoinWork:
+class JoinWork(Work):
     """Joins the rows of a slice."""
 
     query: JoinQuery

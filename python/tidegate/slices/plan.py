@@ -223,6 +223,9 @@ class Call:
     notes: Sequence[str] = ()
     """Explanation lines about the preparation steps or the index."""
 
+    carries: bool = False
+    """Whether the work reads rows or results that preparation steps carry from other slices."""
+
 
 def plan_name(identity: bytes, cut: Integers, sides: Sequence[AnySide]) -> str:
     """Return a plan name that changes whenever a task's result may change."""
@@ -306,7 +309,7 @@ class TaskPlan:
     @property
     def carries(self) -> bool:
         """Whether preparations carry rows from one slice to others."""
-        return any(side.carries for side in self._sides)
+        return self._call.carries or any(side.carries for side in self._sides)
 
     @property
     def _extra(self) -> tuple[Layer, ...]:
@@ -336,7 +339,7 @@ class TaskPlan:
             size=size,
             share=size / max(1, int(self._sizes.sum())),
             _own=owns[0].times,
-            _work=self._call.work,
+            _work=self._call.work.of_slice(number, owns[0].times),
             _inputs=tuple(
                 side.rows(number, own) for side, own in zip(self._sides, owns, strict=True)
             ),

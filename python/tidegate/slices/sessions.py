@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from tidegate import agg
 from tidegate.bounded.ordered import LOWEST, places
 from tidegate.io.destinations import file_in
 from tidegate.io.pruning import step_of
@@ -35,7 +34,8 @@ from tidegate.slices.footers import HIGHEST
 from tidegate.slices.layers import Own
 from tidegate.slices.plan import Stage
 from tidegate.slices.scratch import metadata_of, rows_of, write_rows
-from tidegate.slices.task import Range
+from tidegate.slices.task import Range, Work
+from tidegate.slices.window_rows import rows_of_windows, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tidegate.slices.plan import Call, Preparation, Side
     from tidegate.slices.task import Rows
 
-ROW = "\x1frow"
 NEXT = b"next"
 """The metadata key in a heads file under which the first time in the next slice is stored."""
 
@@ -94,19 +93,8 @@ class Sessions:
 
     def of(self, tables: Sequence[pa.Table]) -> Found:
         """Find the sessions in the rows that satisfy the query's condition."""
-        marked, count = [], 0
-        for table in tables:
-            numbers = pa.array(np.arange(count, count + table.num_rows))
-            marked.append(table.append_column(ROW, numbers))
-            count += table.num_rows
-        query = self.query.replace(aggs={ROW: agg.collect(ROW)}, max_rows=None)
-        found = query.table(marked).combine_chunks()
+        found, rows, first = rows_of_windows(self.query, tables)
         start, end = (self.times(found.column(name)) for name in self.columns)
-        rows, first = np.zeros(0, np.int64), np.zeros(1, np.int64)
-        for lists in found.column(ROW).chunks:
-            rows = np.concatenate([rows, lists.flatten().to_numpy()])
-            ends = len(rows) - lists.value_lengths().to_numpy()[::-1].cumsum()[::-1]
-            first = np.concatenate([first[:-1], ends, [len(rows)]])
         return Found(start, end, rows, first)
 
     def times(self, column: pa.ChunkedArray) -> Integers:
@@ -119,7 +107,7 @@ class Sessions:
 
 
 @dataclass(frozen=True)
-class SessionWork:
+class SessionWork(Work):
     """Aggregates the sessions that begin in a slice."""
 
     sessions: Sessions
@@ -133,12 +121,12 @@ class SessionWork:
         """Yield the sessions that begin in a slice."""
         found = self.sessions.of(tables)
         here = own.has(found.start)
-        kept = [[table] for table in _chosen(tables, found.rows_of(here))]
+        kept = [[table] for table in selected(tables, found.rows_of(here))]
         border = own.last + 1
         is_open = here & (found.end >= border)
         while is_open.any() and border <= HIGHEST:
             # The last row of an open session represents the whole session.
-            ends = _chosen(tables, found.last_rows(is_open))
+            ends = selected(tables, found.last_rows(is_open))
             heads, border = self._heads(border)
             tables = [pa.concat_tables(pair) for pair in zip(ends, heads, strict=True)]
             is_end = np.concatenate(
@@ -150,7 +138,7 @@ class SessionWork:
             found = self.sessions.of(tables)
             here = is_end[found.first_rows()]
             rows = found.rows_of(here)
-            for parts, more in zip(kept, _chosen(tables, rows[~is_end[rows]]), strict=True):
+            for parts, more in zip(kept, selected(tables, rows[~is_end[rows]]), strict=True):
                 parts.append(more)
             is_open = here & (found.end >= border)
         whole = [pa.concat_tables(parts) for parts in kept]
@@ -188,11 +176,11 @@ class FindHeads:
         found = self.sessions.of(tables)
         if self.number:
             rows = found.rows_of(self._may_continue(found, tables))
-            for at, heads in enumerate(_chosen(tables, rows)):
+            for at, heads in enumerate(selected(tables, rows)):
                 path = heads_path(self.folder, at, self.own.first)
                 metadata = {NEXT: str(self.own.last + 1)}
                 write_rows(path, heads.replace_schema_metadata(metadata))
-        every = _chosen(tables, found.rows)
+        every = selected(tables, found.rows)
         for carry, rows in zip(self.carries, every, strict=True):
             if carry.reads(self.number):
                 kept = carry.last_rows(rows, self.sessions.query.on)
@@ -249,15 +237,3 @@ def _notes(carries: Sequence[Carry], stages: Sequence[Sequence[Preparation]]) ->
     second += f"the last row per key; a task reads up to {levels} of these, plus any that its "
     second += "sessions extend into"
     return [first, second]
-
-
-def _chosen(tables: Sequence[pa.Table], rows: Integers) -> list[pa.Table]:
-    """Return the chosen rows of all streams, in each stream's order."""
-    mask = np.zeros(sum(table.num_rows for table in tables), bool)
-    mask[rows] = True
-    found, start = [], 0
-    for table in tables:
-        part = mask[start : start + table.num_rows]
-        found.append(table if part.all() else table.filter(pa.array(part)))
-        start += table.num_rows
-    return found

@@ -258,6 +258,10 @@ class Work(Protocol):
     def batches(self, tables: list[pa.Table], own: Range) -> Iterator[pa.RecordBatch]:
         """Yield the part of the result that belongs to a slice."""
 
+    def of_slice(self, number: int, own: Range) -> Work:  # noqa: ARG002 - most works are alike
+        """Return the work for the task of a slice, given the slice's number and time range."""
+        return self
+
 
 @dataclass(frozen=True)
 class Task:

@@ -115,8 +115,10 @@ from typing import TYPE_CHECKING, Any, cast
 from tidegate.calls.arguments import told
 from tidegate.spark import _needed  # noqa: F401 - first, to check the version
 from tidegate.spark.driver.calls import AggregateCall, JoinCall
+from tidegate.spark.driver.rolling import rolling_described
 from tidegate.spark.driver.tasks import Ending
 from tidegate.spark.joins import asof_join, band_join, interval_join, overlap_join, window_join
+from tidegate.spark.plan.rolling import RollingPlan
 from tidegate.spark.plan.session import wanted
 from tidegate.spark.rolling_windows import rolling
 
@@ -221,8 +223,9 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             streams, the watermark must be defined on this column.
         size: The length of a window: a duration, or an integer if times are integers. "1d", "1w",
             "1mo", "1q", "1y" and their multiples are calendar units, except for timestamp_ntz
-            without `zone`. `tidegate.rows(n)` specifies a number of rows with the same key, and is
-            available for tables only. One task then processes all rows of a key.
+            without `zone`. `tidegate.rows(n)` specifies a number of rows with the same key. One
+            task then processes all rows of a key, unless tasks read files. A stream returns only
+            complete windows.
         advance: The distance between the starts of consecutive windows: a duration, or an integer
             if times are integers. None means `size`.
         step: The difference between the lengths of windows that begin at the same time, for running
@@ -238,11 +241,12 @@ def aggregate(  # noqa: PLR0913 - the arguments of the native aggregation, and f
             aggregates and, if a function needs all values, the session's rows.
         windows: A table with the columns `window_start` and `window_end`, and optionally key
             columns, which replaces `size`, as in `tidegate.aggregate`. This argument accepts local
-            data, not a DataFrame. One task then processes all rows of a key. It is not available
-            for streams.
+            data, not a DataFrame. One task then processes all rows of a key, unless tasks read
+            files.
         empty: Whether the result contains windows without rows, and what functions return for
-            them, as in `tidegate.aggregate`. One task then processes all rows of a key. `linear` is
-            not available for streams.
+            them, as in `tidegate.aggregate`. By default, one task then processes all rows of a key.
+            With `parallelism`, rows can be divided by time. A second shuffle then sends the windows
+            of a key to one task. `linear` is not available for streams.
         keep: How long windows continue after a key's last row, as in `tidegate.aggregate`. Required
             for streams with `empty`.
         start: The time from which every key has windows if `empty` is given, as in
@@ -379,10 +383,10 @@ def explain(
 
     Args:
         function: `tidegate.spark.interval_join`, `tidegate.spark.window_join`,
-            `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join` or
-            `tidegate.spark.aggregate`.
-        *inputs: The inputs of the function: both sides of a join, or the `streams` of an
-            aggregation.
+            `tidegate.spark.band_join`, `tidegate.spark.asof_join`, `tidegate.spark.overlap_join`,
+            `tidegate.spark.aggregate` or `tidegate.spark.rolling`.
+        *inputs: The inputs of the function: both sides of a join, the `streams` of an aggregation,
+            or the `table` of rolling windows.
         **arguments: The other arguments of the function.
 
     Returns:
@@ -401,15 +405,18 @@ def explain(
           divided    right is sent in full to every task, 1,000 rows
           placed     left rows stay in their partitions
     """
-    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate)
+    known = (interval_join, window_join, band_join, asof_join, overlap_join, aggregate, rolling)
     if function not in known:
         message = "function: expected tidegate.spark.interval_join, tidegate.spark.window_join, "
         message += "tidegate.spark.band_join, tidegate.spark.asof_join, "
-        message += f"tidegate.spark.overlap_join or tidegate.spark.aggregate, got {function!r}"
+        message += "tidegate.spark.overlap_join, tidegate.spark.aggregate or "
+        message += f"tidegate.spark.rolling, got {function!r}"
         raise TypeError(message)
     # `bind` rejects unknown arguments and reports the names of missing ones.
     call = inspect.signature(function).bind(*inputs, **arguments)
     call.apply_defaults()
+    if function is rolling:
+        return rolling_described(RollingPlan.of(*call.args, **call.kwargs))
     kept = {name: value for name, value in call.kwargs.items() if name not in _AFTERWARDS}
     of_spark = {name: kept.pop(name) for name in _OF_SPARK if name in kept}
     if function is aggregate:

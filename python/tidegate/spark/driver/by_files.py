@@ -56,7 +56,7 @@ def of_join(plan: Plan) -> Files | str:
 
 def of_aggregation(plan: AggregatePlan) -> Files | str:
     """Return the plan if tasks should read the files of all streams, otherwise the reason."""
-    if plan.aggregation.fills:
+    if plan.aggregation.fills and plan.parallelism == "auto":
         return "windows without rows depend on the other windows of their key"
     schemas = [plan.empty.select(list(plan.sent)).schema] * len(plan.frames)
     found = _scans([*zip(plan.frames, schemas, strict=True)], plan.inputs)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tidegate.spark.plan.files import FilePlan
     from tidegate.spark.plan.indexed import IndexPlan
     from tidegate.spark.plan.join import Plan
+    from tidegate.spark.plan.rolling import RollingPlan
 
 
 _PARTIAL = "right rows that match all left rows of a slice are sent as one row per key"
@@ -50,6 +51,7 @@ _FILTERS = (
 _OF_INDEX = "right rows with equal times are in the order of the index"
 _AT_ONCE = "in the micro-batch in which the stream row arrives; this call reads the table once"
 _TELLS = "rows, state and hot keys as 'tidegate.{}' in the observed metrics of the query's progress"
+_FILLED = "a second shuffle sends the windows of a key to one task, which adds those without rows"
 _STORES = "in Spark's state store, by bucket, and in the Python workers' memory"
 
 
@@ -300,36 +302,55 @@ def aggregate_described(plan: AggregatePlan) -> str:
     tables = [empty(frame, "stream").select(list(plan.sent)) for frame in plan.frames]
     query = AggregationQuery(**plan.aggregation.arguments, threads=threads)
     native = query.plan(tables).explanation
-    why = "a result depends on their order"
+    why, inner = "a result depends on their order", plan.with_rows
     if plan.aggregation.session is not None:
         why = "any of them can extend a session"
     elif plan.aggregation.windows is not None:
         why = "windows from a table can have any length"
     elif isinstance(plan.aggregation.size, RowCount):
         why = "windows count the rows of their key"
-    elif plan.aggregation.fills:
+    elif inner.aggregation.fills:
         why = "windows without rows depend on the other windows of their key"
     what = f"rows, because {why}"
-    if plan.combines:
+    if inner.combines:
         what = "aggregates per slice and key, computed where the rows are read"
     with recorded() as texts:
-        way = of_aggregation(plan)
+        way = of_aggregation(inner)
     if isinstance(way, Files):
         return files_described(way.plan, way=way)
     if isinstance(way, Streamed):
         return "\n".join([native, *_streamed_windows(plan, way.layout)])
     sent = f"  sent       {what}: {', '.join(plan.sent)}"
-    return "\n".join([native, sent, *_jobs(texts), *_shuffled(session, way.layout)])
+    lines = [native, sent, *_jobs(texts), *_shuffled(session, way.layout)]
+    if plan.fills_afterwards:
+        lines.append(f"  filled     {_FILLED}")
+    return "\n".join(lines)
+
+
+def rolling_streamed(plan: RollingPlan, layout: Layout) -> list[str]:
+    """Describe rolling windows of a stream."""
+    return [
+        f"  sent       rows: {', '.join(plan.sent)}",
+        f"  divided    {_division(layout, 'time')}",
+        *_tasks(plan.table.sparkSession, layout),
+        "  ties       rows with equal times are ordered by value",
+        f"  kept       rows that later windows may contain, {_STORES}",
+        "  emitted    once the watermark of the batch has passed a row",
+        f"  late rows  {_late(plan.late_as)}",
+        *_hot_keys(layout, None),
+        f"  reports    {_TELLS.format('rolling')}",
+    ]
 
 
 def _streamed_windows(plan: AggregatePlan, layout: Layout) -> list[str]:
     what = "aggregates by slice of time and key" if plan.combines else "rows"
+    end = "the last row" if isinstance(plan.aggregation.size, RowCount) else "the end"
     return [
         f"  sent       rows: {', '.join(plan.sent)}",
         f"  divided    {_division(layout, 'time')}",
         *_tasks(plan.frames[0].sparkSession, layout),
         f"  kept       {what}, {_STORES}",
-        "  emitted    once the watermark of the batch has passed the end of a window",
+        f"  emitted    once the watermark of the batch has passed {end} of a window",
         f"  late rows  {_late(plan.late_as)}",
         *_hot_keys(layout, "'time'" if not plan.is_whole else None),
         f"  reports    {_TELLS.format('aggregate')}",

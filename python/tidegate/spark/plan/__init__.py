@@ -2,6 +2,7 @@
 
 - `join.py`: the plan of a join.
 - `aggregate.py`: the plan of an aggregation.
+- `rolling.py`: the plan of rolling windows.
 - `files.py`: the plan of a call on files.
 - `indexed.py`: the plan of a join of a DataFrame with an index.
 - `bins.py`: determines whether Spark itself can run a join with time bins.

@@ -97,11 +97,9 @@ class AggregatePlan:
             message += "but a session cannot be divided; choose 'key'"
             raise tidegate.TidegateError(message)
         listed = windows_table(windows)
-        _check_whole(frames, size, listed, parallelism)
-        if empty not in (None, "skip") and parallelism not in ("auto", "key"):
-            message = f"parallelism {parallelism!r} divides time into slices, but windows without "
-            message += "rows depend on the other windows of their key; choose 'key'"
-            raise tidegate.TidegateError(message)
+        _check_whole(size, listed, parallelism)
+        if empty not in (None, "skip"):
+            _check_fill(frames, parallelism)
         if not isinstance(aggs, Mapping):
             message = "aggs: expected a mapping from names to functions such as "
             message += f'{{"n": tidegate.agg.count()}}, got {aggs!r}'
@@ -171,6 +169,20 @@ class AggregatePlan:
         return self.frames[0].isStreaming
 
     @property
+    def fills_afterwards(self) -> bool:
+        """Return whether windows without rows are added after the windows have been computed."""
+        is_cut = self.parallelism in ("time", "hybrid")
+        return self.aggregation.fills and is_cut and not self.streams
+
+    @property
+    def with_rows(self) -> AggregatePlan:
+        """The plan of the windows with rows, if other windows are added afterwards."""
+        if not self.fills_afterwards:
+            return self
+        plain = replace(self.aggregation, empty=None, keep=None, start=None, end=None)
+        return replace(self, aggregation=plain)
+
+    @property
     def inputs(self) -> list[str]:
         """The names of the DataFrames, as shown in messages."""
         return _names(self.frames)
@@ -227,7 +239,12 @@ class AggregatePlan:
     def combines(self) -> bool:
         """Return whether partial aggregates can be sent instead of rows, with the same results."""
         # Counts are 0 in windows without rows, but the sums that merge counts are not.
-        if self.is_whole or self.aggregation.step is not None:
+        return not self.is_whole and self.aggregation.step is None and self.is_unordered
+
+    @cached_property
+    def is_unordered(self) -> bool:
+        """Return whether results do not depend on the order of rows with equal times."""
+        if isinstance(self.aggregation.size, Rows):
             return False
         for name, one in self.aggregation.aggs.items():
             of_floats = pa.types.is_floating(self.native.schema.field(name).type)
@@ -374,20 +391,22 @@ def _names(frames: Sequence[DataFrame]) -> list[str]:
     return ["stream"] if len(frames) == 1 else [f"streams[{at}]" for at in range(len(frames))]
 
 
-def _check_whole(
-    frames: Sequence[DataFrame], size: object, listed: pa.Table | None, parallelism: str
-) -> None:
+def _check_whole(size: object, listed: pa.Table | None, parallelism: str) -> None:
     """Reject row-based windows and windows listed in a table if rows are divided by time."""
     if not isinstance(size, Rows) and listed is None:
         return
     name = "size" if listed is None else "windows"
-    if any(frame.isStreaming for frame in frames):
-        message = f"{name}: streams on Spark have windows of equal length in time; give a "
-        message += 'duration, such as size="5m", or use tidegate.Aggregate'
-        raise tidegate.TidegateError(message)
-    if parallelism not in {"auto", "key"}:
+    if parallelism not in {"auto", "key", "files"}:
         message = f"parallelism {parallelism!r} divides time into slices, "
-        message += f"but {name} needs all rows of a key in one task; choose 'key'"
+        message += f"but {name} needs all rows of a key in one task; choose 'key' or 'files'"
+        raise tidegate.TidegateError(message)
+
+
+def _check_fill(frames: Sequence[DataFrame], parallelism: str) -> None:
+    """Reject windows without rows in streams that are divided by time."""
+    if parallelism in ("time", "hybrid") and any(frame.isStreaming for frame in frames):
+        message = f"parallelism {parallelism!r} divides time into slices, but windows without "
+        message += "rows depend on the other windows of their key; choose 'key' for streams"
         raise tidegate.TidegateError(message)
 
 

@@ -184,7 +184,7 @@ def windows_of_scans(
     query = AggregationQuery(**plan.aggregation.arguments, threads=cpus(session))
     every = [source.name for source in sources]
     tasks = _made(lambda: aggregation.planned(query, sources, every, *division))
-    if not plan.combines:
+    if not plan.is_unordered:
         tasks = _sorted(tasks, RowsByValue(plan.aggregation.on, plan.sent, plan.in_days))
     schema = arrow(session, plan.result)
     return FilePlan(session, tasks, plan.result, tuple(tasks.schema.names), schema)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+import tidegate
 from tidegate.spark.layout.cycle import Cycle
 from tidegate.spark.layout.hashed_times import HashedTimes
 from tidegate.spark.layout.layout import by_key
@@ -66,7 +67,10 @@ def windows(plan: AggregatePlan, layout: Layout) -> Windows:
     rows = plan.empty
     slices, final = plan.by_slice if plan.combines else (None, plan.aggregation)
     kept = rows if slices is None else slices.run([rows]).select(plan.kept)
-    identity = [len(plan.frames), str(rows.schema), plan.aggregation.arguments]
+    arguments = plan.aggregation.arguments
+    if plan.aggregation.windows is not None:
+        arguments["windows"] = tidegate.digest(plan.aggregation.windows, ordered=False)
+    identity = [len(plan.frames), str(rows.schema), arguments]
     if plan.native.calendar is not None:
         identity.append(plan.native.calendar)
     return Windows(

@@ -82,7 +82,7 @@ def _sides(plan: Plan, layout: Layout, call: Call) -> Sides:
             _CLASSES[call.query.function],
             division(layout),
             [*map(str, schemas)],
-            sorted(_told(_arguments(call.query, plan)).items()),
+            sorted(told(_arguments(call.query, plan)).items()),
         ),
         keeps_late=plan.late_as is not None,
         gives_left_rows=plan.query.comes_once,
@@ -120,16 +120,16 @@ def _arguments(query: JoinQuery, plan: Plan) -> dict[str, Any]:
     return known
 
 
-def _told(arguments: dict[str, Any]) -> dict[str, Any]:
+def told(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments in a form that stays the same when a query is restarted."""
-    told = dict(arguments)
-    if told.get("aggs"):
-        told["aggs"] = [(name, _one_told(one)) for name, one in told["aggs"].items()]
-    for name, value in told.items():
+    found = dict(arguments)
+    if found.get("aggs"):
+        found["aggs"] = [(name, _one_told(one)) for name, one in found["aggs"].items()]
+    for name, value in found.items():
         # Windows are converted to bounds in microseconds, which checkpoints store without a unit.
         if isinstance(value, np.timedelta64) and np.datetime_data(value.dtype) == ("us", 1):
-            told[name] = int(value.astype(np.int64))
-    return told
+            found[name] = int(value.astype(np.int64))
+    return found
 
 
 def _one_told(one: Aggregate) -> str:

@@ -15,12 +15,13 @@ from tidegate.spark.worker.aggregate import in_order
 from tidegate.spark.worker.order import by_value
 from tidegate.spark.worker.pack import NAMES, RIGHT
 from tidegate.spark.worker.task import at_home, threads
+from tidegate.windows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import tidegate
-    from tidegate._tidegate import JoinQuery
+    from tidegate._tidegate import JoinQuery, RollingQuery
     from tidegate.spark.layout.cycle import Cycle
     from tidegate.spark.worker.aggregate import Aggregation
     from tidegate.types import Length
@@ -301,9 +302,9 @@ class Windows:
 
     If no result depends on row order, `slices` aggregates each micro-batch's rows into slices.
     `final` then aggregates the slices. Otherwise, `slices` is None, and `final` aggregates the
-    rows. No window is longer than `longest` microseconds, unless windows are sessions. With a
-    `cycle`, a bucket contains all rows in the windows that start in its slices. A bucket also
-    contains some rows from other windows.
+    rows. No window is longer than `longest` microseconds; None means that the length is unknown.
+    With a `cycle`, a bucket contains all rows in the windows that start in its slices, and some
+    rows from other windows.
     """
 
     schema: pa.Schema
@@ -361,7 +362,8 @@ class Windows:
     def until(self, side: int, rows: pa.Table) -> int:
         """Return the last watermark at which a window that contains any of the rows is open.
 
-        There is no such watermark for sessions, or for windows without rows after other windows.
+        There is no such watermark for sessions and row-based windows, or for windows without rows
+        after other windows. Windows from a table can be much longer than others.
         """
         return _last(rows.column(self.times[side]), None if self.is_condensed else self.longest)
 
@@ -373,7 +375,9 @@ class Windows:
     @property
     def is_condensed(self) -> bool:
         """Return whether the state of the operator replaces the rows."""
-        return self.final.session is not None or self.final.fills
+        final = self.final
+        is_long = final.windows is not None or isinstance(final.size, Rows)
+        return is_long or final.session is not None or final.fills
 
 
 class _Aggregate(Condensing):
@@ -444,6 +448,106 @@ class _Aggregate(Condensing):
     @property
     def rows(self) -> int:
         return sum(rows.num_rows for rows in self._waiting)
+
+
+@dataclass(frozen=True)
+class RollingRows:
+    """Rolling windows of a stream.
+
+    A row can still matter for `length` microseconds after its time. If `length` is None, windows
+    are row-based, and the state of the operator replaces the rows. `by` contains the key columns.
+    """
+
+    schema: pa.Schema
+    rolling: RollingQuery
+    length: int | None
+    query: str
+    keeps_late: bool
+    by: tuple[str, ...]
+
+    names: ClassVar[tuple[str]] = ("table",)
+    times: ClassVar[tuple[int]] = (0,)
+    gives_parts: ClassVar[bool] = False
+
+    @property
+    def schemas(self) -> tuple[pa.Schema]:
+        """The schema of the columns that are read, starting with the time."""
+        return (self.schema,)
+
+    @property
+    def stored(self) -> tuple[pa.Schema]:
+        """The schema of the stored rows."""
+        return (self.schema,)
+
+    @property
+    def keys(self) -> tuple[tuple[int, ...]]:
+        """The positions of the key columns."""
+        return (tuple(map(self.schema.names.index, self.by)),)
+
+    def bucket(self, number: int) -> Bucket:  # noqa: ARG002 - all buckets are alike
+        """Return an operator without rows."""
+        return _Rolling(self)
+
+    def gathered(self, side: int, home: pa.Table, copies: pa.Table) -> pa.Table:  # noqa: ARG002 - there is one
+        """Return the rows from both tables."""
+        return pa.concat_tables([home, copies])
+
+    def kept(self, side: int, rows: pa.Table) -> pa.RecordBatch:  # noqa: ARG002 - there is one
+        """Return the rows as one batch."""
+        return _one_batch(rows)
+
+    def are_wide(self, side: int, rows: pa.Table) -> pa.Array | None:  # noqa: ARG002 - as of joins
+        """Always None, because no row has an end."""
+        return None
+
+    def until(self, side: int, rows: pa.Table) -> int:
+        """Return the last watermark at which a window can contain any of the rows."""
+        length = None if self.length is None else self.length + 1
+        return _last(rows.column(self.times[side]), length)
+
+
+class _Rolling(Condensing):
+    """A native operator that receives rows after the watermark has passed them."""
+
+    def __init__(self, work: RollingRows) -> None:
+        self._work = work
+        self._native = work.rolling.replace(threads=threads()).operator(work.schema)
+        self._waiting = work.schema.empty_table()
+
+    def push(self, side: int, rows: pa.RecordBatch) -> None:  # noqa: ARG002 - there is one
+        self._waiting = pa.concat_tables([self._waiting, pa.Table.from_batches([rows])])
+
+    def advance(self, watermark: int) -> None:
+        is_ready = pc.less(self._waiting.column(0).cast(pa.int64()), watermark)
+        [source] = self._native.sources
+        ready = self._waiting.filter(is_ready)
+        if ready.num_rows:
+            # The order of rows with equal times depends only on their values.
+            source.push(in_order(ready, self._work.rolling.on, days=False))
+            self._waiting = self._waiting.filter(pc.invert(is_ready)).combine_chunks()
+        source.advance(watermark)
+
+    def recall(self, watermark: int) -> None:
+        self.advance(watermark)
+        _recall(self._native)
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self._native.poll()
+
+    @property
+    def condenses(self) -> bool:
+        return self._work.length is None
+
+    def snapshot(self) -> Snapshot:
+        waiting = _one_batch(self._waiting) if self._waiting.num_rows else None
+        return Snapshot(self._native.snapshot(), (waiting,))
+
+    def restore(self, native: bytes) -> None:
+        self._native.restore(native)
+
+    @property
+    def rows(self) -> int:
+        return int(self._native.stats()["state_rows"] + self._waiting.num_rows)
 
 
 def _advance(sources: Sequence[tidegate.Source], watermark: int) -> None:

@@ -13,6 +13,7 @@ import tidegate
 from tidegate import _tidegate
 from tidegate.spark.query.axis import TimeAxis
 from tidegate.spark.worker.order import by_value
+from tidegate.spark.worker.pack import of_type
 from tidegate.spark.worker.task import Batches, Output, by_partition, threads
 
 if TYPE_CHECKING:
@@ -174,6 +175,35 @@ class AggregateTask:
             buckets = found[self.owner].to_numpy().astype(np.int64)
         slices, _ = self.layout.slices(buckets, starts, self.layout.left_span, None)
         return found.filter(pa.array(self.layout.partition_of[slices] == partition))
+
+
+@dataclass(frozen=True)
+class FillTask:
+    """Adds windows without rows to a Spark partition. Instances are sent to the workers.
+
+    The partition contains all windows with rows of its keys. `rows` is the schema of the rows that
+    were aggregated.
+    """
+
+    aggregation: Aggregation
+    rows: pa.Schema
+    output: Output
+
+    def run(self, batches: Batches) -> Batches:
+        """Add windows to those in a Spark partition."""
+        collected = [batch for batch in batches if batch.num_rows]
+        if not collected:
+            return
+        query = _tidegate.AggregationQuery(**self.aggregation.arguments, threads=threads())
+        schema = query.plan([self.rows]).schema
+        columns = [
+            of_type(column.combine_chunks(), field.type)
+            for column, field in zip(pa.Table.from_batches(collected).columns, schema, strict=True)
+        ]
+        windows = pa.Table.from_arrays(columns, schema=schema)
+        collected.clear()
+        for batch in query.filled(windows, [self.rows]).to_batches():
+            yield self.output.finished(batch)
 
 
 def in_order(rows: pa.Table, on: str, *, days: bool) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -70,6 +70,10 @@ class Sorted:
         rows = self.sort.put(tables)
         tables.clear()
         yield from self.work.batches(rows, own)
+
+    def of_slice(self, number: int, own: Range) -> Work:
+        """Return the work for the task of a slice."""
+        return replace(self, work=self.work.of_slice(number, own))
 
 
 class Written(NamedTuple):

@@ -1,7 +1,7 @@
 //! The query for `aggregate`, and the class `Aggregate`. Only this file declares the options of
 //! aggregations.
 //!
-//! Long because both classes declare every option of aggregations.
+//! Long because both classes declare every option, and each option is checked against the others.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -135,10 +135,7 @@ impl AggregationQuery {
 
     #[doc = manual!(AggregationQuery.plan)]
     fn plan(&self, streams: &Bound<'_, PyAny>) -> PyResult<AggregationPlan> {
-        let streams = listed(streams)?;
-        let named = stream_names(streams.len());
-        let schemas = named.iter().zip(&streams).map(|(name, stream)| schema(name, stream));
-        let schemas = schemas.collect::<PyResult<Vec<_>>>()?;
+        let schemas = schemas(streams)?;
         // It is not known whether a stream has rows before it is read, so assume here that all
         // streams are empty.
         let schemas = untyped::of_aggregation(&self.query, &schemas, |_| true);
@@ -147,12 +144,36 @@ impl AggregationQuery {
     }
 
     #[doc = manual!(AggregationQuery.table)]
+    #[pyo3(signature = (streams, *, ordinals=None))]
     fn table<'py>(
         &self,
         py: Python<'py>,
         streams: &Bound<'py, PyAny>,
+        ordinals: Option<Vec<i64>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        to_table(py, &listed(streams)?, self.query.clone())
+        to_table(py, &listed(streams)?, self.query.clone(), ordinals)
+    }
+
+    #[doc = manual!(AggregationQuery.filled)]
+    #[pyo3(signature = (windows, streams, *, first=i64::MIN, last=i64::MAX))]
+    fn filled<'py>(
+        &self,
+        py: Python<'py>,
+        windows: &Bound<'py, PyAny>,
+        streams: &Bound<'py, PyAny>,
+        first: i64,
+        last: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let schemas = schemas(streams)?;
+        let stop = Stop::default();
+        let (windows, running) = (read("windows", windows, &stop)?, stop.clone());
+        let query = self.query.clone();
+        let (batches, schema) = interrupt::run(py, &stop, move || {
+            let windows = windows.table(&Driver::new(query.threads, running.clone()))?;
+            let batches = query.filled(&schemas, &windows, (first, last), running)?;
+            Ok((batches, query.schema(&schemas)?))
+        })?;
+        export::table(py, batches, schema)
     }
 
     #[doc = manual!(AggregationQuery.operator)]
@@ -302,11 +323,18 @@ impl Aggregate {
     }
 }
 
+/// Returns the schemas of streams.
+fn schemas(streams: &Bound<'_, PyAny>) -> PyResult<Vec<SchemaRef>> {
+    let streams = listed(streams)?;
+    stream_names(streams.len()).iter().zip(&streams).map(|(name, one)| schema(name, one)).collect()
+}
+
 /// Aggregates streams and returns the result as a `pyarrow.Table`.
 fn to_table<'py>(
     py: Python<'py>,
     streams: &[Bound<'py, PyAny>],
     query: Arc<Aggregation>,
+    ordinals: Option<Vec<i64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let names = stream_names(streams.len());
     let stop = Stop::default();
@@ -325,7 +353,11 @@ fn to_table<'py>(
         let schemas: Vec<SchemaRef> = tables.iter().map(|table| table.schema().clone()).collect();
         let schema = query.schema(&schemas)?;
         let advice = query.advice(&schemas)?;
-        Ok((query.run(tables, running)?, schema, advice))
+        let batches = match ordinals {
+            None => query.run(tables, running),
+            Some(ordinals) => query.run_on_part(tables, &ordinals, running),
+        };
+        Ok((batches?, schema, advice))
     };
     let (batches, schema, advice) =
         interrupt::run(py, &stop, move || with_threads(threads, rows, work))?;

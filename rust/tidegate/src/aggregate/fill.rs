@@ -53,6 +53,8 @@ pub(crate) struct WindowFiller {
     rows: RecordBatch,
     /// The number of the first window that has not been filled yet, if there are open keys.
     next: i64,
+    /// The numbers of the first and the last window to return.
+    limits: (i64, i64),
 }
 
 /// The keys of rows as bytes. `None` means that there are no key columns.
@@ -128,7 +130,20 @@ impl WindowFiller {
             open: Vec::new(),
             rows,
             next: i64::MIN,
+            limits: (i64::MIN, i64::MAX),
         })
+    }
+
+    /// Returns only windows that start within this inclusive range of times.
+    pub(crate) fn within(mut self, first: i64, last: i64) -> Self {
+        self.limits = (self.first_from(first), self.windows.last_started(last));
+        self
+    }
+
+    /// Returns the number of the first window that starts at or after a time.
+    fn first_from(&self, time: i64) -> i64 {
+        let before = time.checked_sub(1);
+        before.map_or(i64::MIN, |before| self.windows.last_started(before).saturating_add(1))
     }
 
     /// Returns the rows of a whole table, including rows for windows without input rows.
@@ -140,7 +155,7 @@ impl WindowFiller {
         driver: &Driver,
         announce: &dyn Fn(usize) -> Result<()>,
     ) -> Result<Vec<RecordBatch>> {
-        let whole = concat_batches(&self.schema, batches)?;
+        let whole = self.in_order(concat_batches(&self.schema, batches)?)?;
         let keys = self.keys_of(&whole)?;
         let windows = self.windows_of(&whole);
         let mut next: Vec<u32> = (0..whole.num_rows() as u32).collect();
@@ -168,9 +183,7 @@ impl WindowFiller {
     /// Opens every key that has its first row after the start of the grid, if there is one.
     fn open_from_start(&mut self, keys: &RowKeys, ahead: &RowsAhead) {
         let Some(start) = self.plan.start else { return };
-        let from = start
-            .checked_sub(1)
-            .map_or(i64::MIN, |before| self.windows.last_started(before).saturating_add(1));
+        let from = self.first_from(start);
         let mut first: HashMap<&[u8], u32> = HashMap::new();
         for row in (0..ahead.windows.len()).rev() {
             first.insert(keys.of_row(row), row as u32);
@@ -261,6 +274,18 @@ impl WindowFiller {
         let Some(converter) = &self.converter else { return Ok(RowKeys(None)) };
         let columns = rows.columns()[2..2 + self.keys].iter().map(canonical_values);
         Ok(RowKeys(Some(converter.convert_columns(&columns.collect::<Result<Vec<_>>>()?)?)))
+    }
+
+    /// Returns the rows, ordered by window and then by key.
+    fn in_order(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        let (keys, windows) = (self.keys_of(&rows)?, self.windows_of(&rows));
+        let place = |row: &u32| (windows[*row as usize], keys.of_row(*row as usize));
+        let mut order: Vec<u32> = (0..rows.num_rows() as u32).collect();
+        if order.is_sorted_by_key(place) {
+            return Ok(rows);
+        }
+        order.sort_by(|a, b| place(a).cmp(&place(b)));
+        Ok(arrow_select::take::take_record_batch(&rows, &UInt32Array::from(order))?)
     }
 
     /// Returns the number of each row's window.
@@ -361,6 +386,10 @@ impl WindowFiller {
         filled: &mut FilledRows,
         take: &mut impl FnMut(&Self, &FilledRows) -> Result<()>,
     ) -> Result<()> {
+        let (first, limit) = self.limits;
+        let last = last.min(limit);
+        // Keys whose windows end before this one are dropped when a window is added.
+        self.next = self.next.max(first.min(last.saturating_add(1)));
         while self.next <= last && !self.open.is_empty() {
             self.add_window(self.next, filled);
             self.next += 1;
@@ -372,10 +401,12 @@ impl WindowFiller {
     /// Adds the rows of a window, and drops the keys that have no further windows.
     fn add_window(&mut self, window: i64, filled: &mut FilledRows) {
         let (start, end) = self.windows.nth_window(window);
+        let is_asked = (self.limits.0..=self.limits.1).contains(&window);
         self.open.retain(|(_, key)| {
             // A day that a time zone has skipped contains no times.
-            let is_there =
-                (key.from..=key.until).contains(&window) && (start < end || window == key.window);
+            let is_there = is_asked
+                && (key.from..=key.until).contains(&window)
+                && (start < end || window == key.window);
             if is_there {
                 filled.starts.push(start);
                 filled.ends.push(end);

@@ -12,7 +12,7 @@ use tidegate_sync::{Counter, Stop};
 
 use super::join::room_for;
 use super::listed_windows::listed_windows;
-use super::row_windows::{RowProgress, RowWindows, row_windows};
+use super::row_windows::{EarlierRows, RowWindows, row_windows};
 use crate::aggregate::columns::{Columns, Extent};
 use crate::aggregate::fill::WindowFiller;
 use crate::aggregate::groups::Groups;
@@ -22,7 +22,7 @@ use crate::aggregate::values::FunctionValues;
 use crate::columns::faults::Faults;
 use crate::columns::table::Table;
 use crate::query::aggregate::plan::{AggregatePlan, WindowSpan};
-use crate::query::aggregate::{Aggregation, Windows};
+use crate::query::aggregate::{Aggregation, Windows, stream_names};
 use crate::query::published::{aggregate_by, multiway_design};
 use crate::{Error, Result};
 
@@ -81,7 +81,7 @@ impl Aggregation {
         let names: Vec<(String, SchemaRef)> =
             tables.iter().map(|table| (table.name().to_owned(), table.schema().clone())).collect();
         if matches!(self.windows, Windows::Rows(_)) {
-            return Ok(self.run_on_rows(&driver, tables, None, None)?.batches);
+            return Ok(self.run_on_rows(&driver, tables, EarlierRows::None, None)?.batches);
         }
         let parts = self.run_on(&driver, tables, Ends::ALL, None, |_| ())?;
         let batches: Vec<RecordBatch> = parts.into_iter().map(|part| part.batch).collect();
@@ -101,13 +101,69 @@ impl Aggregation {
         filler.table(&batches, &driver, &|more| rows.announce(more))
     }
 
-    /// Like [`run`](Self::run), but for row-based windows. `progress` is given for the rows of a
-    /// stream, which are one table in merged order.
+    /// Adds windows without rows to `windows`, which are results of this aggregation without
+    /// [`empty`](Self::empty), in any order. `schemas` are those of the streams.
+    ///
+    /// Returns only windows that start within `range`, an inclusive range of times in the unit of
+    /// the streams. Windows outside the range affect the values and the extent of those inside it.
+    pub fn filled(
+        &self,
+        schemas: &[SchemaRef],
+        windows: &Table,
+        (first, last): (i64, i64),
+        stop: Stop,
+    ) -> Result<Vec<RecordBatch>> {
+        let names = stream_names(schemas.len());
+        let named: Vec<(String, &Schema)> =
+            names.into_iter().zip(schemas.iter().map(|schema| &**schema)).collect();
+        let plan = AggregatePlan::new(self, &named)?;
+        let Some(filler) = WindowFiller::of_plan(&plan)? else {
+            return Err(Error::argument("empty: expected a value other than \"skip\""));
+        };
+        let typed = |batch: &RecordBatch| {
+            RecordBatch::try_new(plan.schema.clone(), batch.columns().to_vec()).map_err(|_| {
+                Error::schema(format!(
+                    "{}: expected the columns {:?}, got {:?}",
+                    windows.name(),
+                    plan.schema.fields(),
+                    batch.schema().fields()
+                ))
+            })
+        };
+        let batches = windows.batches().iter().map(typed).collect::<Result<Vec<_>>>()?;
+        let driver = Driver::new(self.threads, stop);
+        let rows = self.result_rows(&plan, &driver);
+        filler.within(first, last).table(&batches, &driver, &|more| rows.announce(more))
+    }
+
+    /// Aggregates the row-based windows that begin with one of the given rows.
+    ///
+    /// `ordinals` contains, for each row in merged order, the number of earlier rows with the same
+    /// key, including rows that are not given. All rows must satisfy the condition.
+    pub fn run_on_part(
+        &self,
+        tables: Vec<Table>,
+        ordinals: &[i64],
+        stop: Stop,
+    ) -> Result<Vec<RecordBatch>> {
+        let rows: usize = tables.iter().map(Table::rows).sum();
+        if ordinals.len() != rows {
+            return Err(Error::argument(format!(
+                "ordinals: expected one number per row, which is {rows} numbers, got {}",
+                ordinals.len()
+            )));
+        }
+        let driver = Driver::new(self.threads, stop);
+        Ok(self.run_on_rows(&driver, tables, EarlierRows::OfTable(ordinals), None)?.batches)
+    }
+
+    /// Like [`run`](Self::run), but for row-based windows. The rows of a stream are one table in
+    /// merged order.
     pub(crate) fn run_on_rows(
         &self,
         driver: &Driver,
         tables: Vec<Table>,
-        progress: Option<RowProgress<'_>>,
+        earlier: EarlierRows<'_>,
         faults: Option<&Faults>,
     ) -> Result<RowWindows> {
         let schemas: Vec<(String, &Schema)> =
@@ -127,7 +183,7 @@ impl Aggregation {
         }
         let streams = streams.merged(driver)?;
         let results = self.result_rows(&plan, driver);
-        row_windows(counts, &plan, &streams, progress, &results, driver)
+        row_windows(counts, &plan, &streams, earlier, &results, driver)
     }
 
     /// Like [`run`](Self::run), but only for windows that end within a given range. `note` is

@@ -42,6 +42,18 @@ pub(crate) struct RowProgress<'a> {
     pub(crate) has_ended: bool,
 }
 
+/// What is known about the rows that precede the given rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum EarlierRows<'a> {
+    /// There are none.
+    None,
+    /// The earlier rows of a stream.
+    OfStream(RowProgress<'a>),
+    /// The rows before a part of a table. For each row of the part, the number of earlier rows with
+    /// the same key. Only windows that begin with one of the given rows are returned.
+    OfTable(&'a [i64]),
+}
+
 /// The windows of a table, or those that have become complete in a stream.
 #[derive(Default)]
 pub(crate) struct RowWindows {
@@ -87,7 +99,7 @@ pub(super) fn row_windows(
     windows: RowCounts,
     plan: &AggregatePlan,
     streams: &Streams,
-    progress: Option<RowProgress<'_>>,
+    earlier: EarlierRows<'_>,
     results: &ResultRows<'_>,
     driver: &Driver,
 ) -> Result<RowWindows> {
@@ -96,16 +108,21 @@ pub(super) fn row_windows(
         (!plan.by.is_empty()).then(|| Groups::new(&streams.table, &plan.by, driver)).transpose()?;
     let keys = groups.as_ref().map(|groups| &groups.numbers[..]);
     let key_count = groups.as_ref().map_or(1, |groups| groups.count);
-    let known = progress.map_or(&[][..], |progress| progress.ordinals);
+    let (known, done) = match earlier {
+        EarlierRows::None => (&[][..], Some(0)),
+        EarlierRows::OfStream(progress) => (progress.ordinals, Some(progress.ordinals.len())),
+        EarlierRows::OfTable(ordinals) => (ordinals, None),
+    };
+    let has_ended = !matches!(earlier, EarlierRows::OfStream(RowProgress { has_ended: false, .. }));
     let ordinals = continued_ordinals(known, keys, key_count, ts.len());
     let (listed, needed) = {
         let by_key = SideIndex::new(JoinColumns { ts, keys }, key_count, driver)?;
-        let rows = KeyRows { by_key: &by_key, ordinals: &ordinals, done: known.len() };
-        rows.list(windows, progress.is_none_or(|progress| progress.has_ended))
+        let rows = KeyRows { by_key: &by_key, ordinals: &ordinals, done };
+        rows.list(windows, has_ended)
     };
-    let listed = match progress {
-        None => listed.sorted_by_key(|all, at| (ts[all.rows[at].0 as usize], all.keys[at])),
-        Some(_) => listed.sorted_by_key(|all, at| all.rows[at].1),
+    let listed = match earlier {
+        EarlierRows::OfStream(_) => listed.sorted_by_key(|all, at| all.rows[at].1),
+        _ => listed.sorted_by_key(|all, at| (ts[all.rows[at].0 as usize], all.keys[at])),
     };
     let columns = Columns::new(streams, &plan.functions, Extent::Whole, driver)?;
     let interval = Interval {
@@ -162,8 +179,9 @@ pub(super) fn row_windows(
 struct KeyRows<'a> {
     by_key: &'a SideIndex,
     ordinals: &'a [i64],
-    /// The number of rows from which complete windows have already been built.
-    done: usize,
+    /// The number of rows from which complete windows have already been built. `None` means that
+    /// windows must begin with one of the rows.
+    done: Option<usize>,
 }
 
 impl KeyRows<'_> {
@@ -185,7 +203,6 @@ impl KeyRows<'_> {
             own.clear();
             own.extend(places.clone().map(row));
             let row_of = |ordinal: i64| own[(ordinal - first) as usize];
-            let seen = own.partition_point(|&row: &u32| (row as usize) < self.done) as i64;
             let mut add = |number: i64, end: i64| {
                 let start = number * windows.advance;
                 memory::reserve(&mut listed.keys, 1);
@@ -195,11 +212,17 @@ impl KeyRows<'_> {
                 listed.starts.push(start);
                 listed.rows.push((row_of(start), row_of(end)));
             };
-            let next = windows.complete(first + seen);
+            let next = match self.done {
+                Some(done) => {
+                    let seen = own.partition_point(|&row: &u32| (row as usize) < done) as i64;
+                    windows.complete(first + seen)
+                }
+                None => windows.first_from(first),
+            };
             let complete = windows.complete(last + 1);
             (next..complete)
                 .for_each(|number| add(number, number * windows.advance + windows.size - 1));
-            if has_ended && windows.is_begun(complete, last) {
+            if has_ended && complete >= next && windows.is_begun(complete, last) {
                 add(complete, last);
             }
             let from = (complete * windows.advance).clamp(first, last);

@@ -51,6 +51,11 @@ impl RowCounts {
         }
     }
 
+    /// Returns the number of the first window that begins with the row of this number or a later one.
+    pub(crate) fn first_from(self, row: i64) -> i64 {
+        row / self.advance + i64::from(row % self.advance > 0)
+    }
+
     /// Returns whether a window is the first one that contains a key's last row, given the number
     /// of this row.
     pub(crate) fn is_begun(self, window: i64, last: i64) -> bool {

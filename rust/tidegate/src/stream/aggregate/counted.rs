@@ -30,7 +30,7 @@ use super::whole::counted;
 use super::{AggregateOptions, streams};
 use crate::Result;
 use crate::background::lasting;
-use crate::batch::row_windows::{RowProgress, RowWindows};
+use crate::batch::row_windows::{EarlierRows, RowProgress, RowWindows};
 use crate::columns::expression::Predicate;
 use crate::columns::faults::Faults;
 use crate::query::aggregate::Aggregation;
@@ -174,7 +174,8 @@ impl TableJob for RowWindowJob {
         let tables = vec![rows.table("stream", rows.len())?];
         let progress = RowProgress { ordinals, has_ended };
         let faults = Some(&common.faults);
-        let mut found = self.query.run_on_rows(driver, tables, Some(progress), faults)?;
+        let mut found =
+            self.query.run_on_rows(driver, tables, EarlierRows::OfStream(progress), faults)?;
         let batches = std::mem::take(&mut found.batches);
         Ok(FinalResults { batches, leaving: Some(found) })
     }
