@@ -79,11 +79,12 @@ def _quoted(mark: bytes) -> bytes:
 def escaped_quote(lines: bytes, delimiter: str = ",", quote: str = '"') -> bytes | None:
     r"""Return the first quoted value that seems to escape a quote with a backslash, or None.
 
-    Such a value contains a backslash before a quote, and text follows its closing quote.
+    Such a value contains a backslash before a quote, and text follows its closing quote. The result
+    includes the beginning of this text.
 
     Example:
         >>> escaped_quote(rb'1,"say \"hi\""')
-        b'"say \\"hi'
+        b'"say \\"hi\\""'
         >>> escaped_quote(rb'1,"C:\",2')
     """
     mark = quote.encode()
